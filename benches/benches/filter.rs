@@ -31,7 +31,7 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion};
 use domain::{
-    Action, Correlation, CorrelationIndex, Filter, Properties, Subject, SystemProperty,
+    Action, Correlation, CorrelationIndex, Filter, MatchCost, Properties, Subject, SystemProperty,
     SystemValue, Value,
 };
 
@@ -95,7 +95,9 @@ fn expressions(criterion: &mut Criterion) {
     group.bench_function("match-short", |b| {
         b.iter(|| short.matches(black_box(&order), &mut draw));
     });
-    group.bench_function("act", |b| b.iter(|| action.run(black_box(&order), &mut draw)));
+    group.bench_function("act", |b| {
+        b.iter(|| action.run(black_box(&order), &mut draw, &mut MatchCost::default()))
+    });
     group.bench_function("read", |b| b.iter(|| Filter::sql(black_box(FILTER), &none)));
     group.finish();
 }
@@ -111,11 +113,16 @@ fn correlations(criterion: &mut Criterion, count: i64) {
     group.bench_function(BenchmarkId::new("index", count), |b| {
         b.iter(|| {
             number = (number + 1) % orders.len();
-            black_box(index.matches(&orders[number])).len()
+            black_box(index.matches(&orders[number], &mut MatchCost::default())).len()
         });
     });
     group.bench_function(BenchmarkId::new("each", count), |b| {
-        b.iter(|| filters.iter().filter(|filter| filter.matches(black_box(&orders[0]))).count());
+        b.iter(|| {
+            filters
+                .iter()
+                .filter(|filter| filter.matches(black_box(&orders[0]), &mut MatchCost::default()))
+                .count()
+        });
     });
     group.finish();
 }
@@ -126,7 +133,7 @@ fn digest() -> u64 {
     (0..1000).for_each(|id| index.insert(id, correlation(id * 31 % 500)));
     let mut digest = 0u64;
     for number in 0..1000 {
-        for id in index.matches(&Order::new(number)) {
+        for id in index.matches(&Order::new(number), &mut MatchCost::default()) {
             digest = (digest.rotate_left(5) ^ id as u64).wrapping_mul(0x100_0000_01B3);
         }
     }

@@ -3,7 +3,8 @@
 //!
 //! Text is read once (`lexer`, `parser`) into a tree (`ast`), which is what is shown and explained,
 //! and compiled to a flat program (`program`), which is what runs (`evaluate`). Texts are short and
-//! nesting is bounded, so no input can exhaust the stack or take long: LIKE passes over a text once.
+//! nesting is bounded, so no input can exhaust the stack, and time is linear: LIKE passes over a text once,
+//! IN looks a value up. What a message has taken is told as a [`MatchCost`].
 
 mod action;
 mod arithmetic;
@@ -11,6 +12,7 @@ mod ast;
 mod change;
 mod convert;
 mod correlation;
+mod cost;
 mod decimal;
 mod display;
 mod error;
@@ -30,6 +32,7 @@ mod sql;
 mod subject;
 mod system;
 mod text;
+mod value_set;
 
 #[cfg(test)]
 mod round_trip;
@@ -39,11 +42,13 @@ use std::fmt;
 pub use action::Action;
 pub use change::Change;
 pub use correlation::Correlation;
+pub use cost::MatchCost;
 pub use error::{EvaluationError, RuleError, RulePart};
 pub use evaluate::Draw;
 pub use index::CorrelationIndex;
 pub use selector::{Lookup, SELECTOR_CHARS_MAX, Selector, SelectorError};
 pub use sql::SqlFilter;
+pub(crate) use subject::FoldedNames;
 pub use subject::{Subject, find_property};
 pub use system::{SystemProperty, SystemValue};
 
@@ -82,11 +87,21 @@ impl Filter {
         subject: &dyn Subject,
         draw: &mut Draw<'_>,
     ) -> Result<bool, EvaluationError> {
+        self.matches_charged(subject, draw, &mut MatchCost::default())
+    }
+
+    /// The same, with what it takes added to `cost`.
+    pub fn matches_charged(
+        &self,
+        subject: &dyn Subject,
+        draw: &mut Draw<'_>,
+        cost: &mut MatchCost,
+    ) -> Result<bool, EvaluationError> {
         match self {
             Filter::True => Ok(true),
             Filter::False => Ok(false),
-            Filter::Sql(filter) => filter.matches(subject, draw),
-            Filter::Correlation(filter) => Ok(filter.matches(subject)),
+            Filter::Sql(filter) => filter.matches(subject, draw, cost),
+            Filter::Correlation(filter) => Ok(filter.matches(subject, cost)),
         }
     }
 

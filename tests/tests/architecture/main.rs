@@ -122,7 +122,7 @@ const HOMES: &[(&str, &[&str])] = &[
 
 /// No clock, randomness, runtime or metrics here: only these libraries.
 const PURE: &[(&str, &[&str])] = &[
-    ("domain", &["bytes", "thiserror"]),
+    ("domain", &["bytes", "memchr", "thiserror"]),
     ("timer-wheel", &[]),
     ("engine", &["bytes"]),
     ("auth", &["base64", "hmac", "percent-encoding", "sha2", "thiserror"]),

@@ -8,7 +8,7 @@ use super::operand::Operand;
 use super::parameters::Parameters;
 use super::program::Program;
 use super::{display, parser};
-use crate::{Draw, EvaluationError, Properties, RuleError, RulePart, Subject};
+use crate::{Draw, EvaluationError, MatchCost, Properties, RuleError, RulePart, Subject};
 
 /// A SQL action, read and compiled. Shown as canonical text; what the user wrote is kept by whoever
 /// stores it.
@@ -49,34 +49,47 @@ impl Action {
     }
 
     /// What the action changes about a copy of this message. Its expressions run in order, and each
-    /// sees what those before it did. Fails as RULE-20 says, and then changes nothing.
+    /// sees what those before it did. Fails as RULE-20 says, and then changes nothing. What it takes is
+    /// added to `cost`.
     pub fn run(
         &self,
         subject: &dyn Subject,
         draw: &mut Draw<'_>,
+        cost: &mut MatchCost,
     ) -> Result<Change, EvaluationError> {
         let mut copy = Copied::new(subject);
+        // Properties are copied, and gone through by each step that finds none of its name.
+        let properties = subject.properties();
+        cost.operations(properties.len());
+        cost.bytes(properties.iter().map(|(name, value)| name.len() + value.size_bytes()).sum());
         self.steps
             .iter()
-            .try_for_each(|step| step.run(&mut copy, draw))
+            .try_for_each(|step| step.run(&mut copy, draw, cost))
             .map_err(|text| EvaluationError { part: RulePart::Action, text })?;
         Ok(copy.into_change())
     }
 }
 
 impl ActionStep {
-    fn run(&self, copy: &mut Copied<'_>, draw: &mut Draw<'_>) -> Result<(), String> {
+    fn run(
+        &self,
+        copy: &mut Copied<'_>,
+        draw: &mut Draw<'_>,
+        cost: &mut MatchCost,
+    ) -> Result<(), String> {
+        cost.operations(1 + copy.properties().len());
         match self {
             ActionStep::Remove(name) => {
                 copy.remove(name);
                 Ok(())
             }
             ActionStep::Set(property, value) => {
-                let value = match value.run(copy, draw)? {
+                let value = match value.run(copy, draw, cost)? {
                     // RULE-19: what is not there to be set changes nothing.
                     Operand::Unknown => return Ok(()),
                     value => value.into_value(),
                 };
+                cost.bytes(2 * value.size_bytes()); // Stored, and kept as a change.
                 match property {
                     Property::User(name) => copy.set(name, value),
                     Property::System(property) => copy.set_system(*property, &value),

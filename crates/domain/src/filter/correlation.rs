@@ -8,8 +8,8 @@ use super::explain::{system_value, user_value};
 use super::operand::{Operand, equal};
 use super::text::show;
 use crate::{
-    Excerpt, HEADER_BYTES_MAX, PROPERTY_BYTES_MAX, Properties, RuleError, Subject, SystemProperty,
-    Value, find_property,
+    Excerpt, HEADER_BYTES_MAX, MatchCost, PROPERTY_BYTES_MAX, Properties, RuleError, Subject,
+    SystemProperty, Value,
 };
 
 /// A correlation filter. Values are equal as `=` of SQL has it, so types match once numbers are
@@ -20,7 +20,7 @@ pub struct Correlation {
 }
 
 /// What a condition is on. A name stays as given: it decides which of a message's properties is
-/// found where their names differ in case only ([`find_property`]).
+/// found where their names differ in case only ([`crate::find_property`]).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ConditionKey {
     System(SystemProperty),
@@ -46,8 +46,13 @@ impl Correlation {
         Ok(Correlation { conditions })
     }
 
-    pub fn matches(&self, subject: &dyn Subject) -> bool {
-        self.conditions.iter().all(|(key, value)| equal(value, &key.of(subject)))
+    /// What it takes is added to `cost`.
+    pub fn matches(&self, subject: &dyn Subject, cost: &mut MatchCost) -> bool {
+        self.conditions.iter().all(|(key, value)| {
+            cost.operation();
+            cost.bytes(value.size_bytes());
+            equal(value, &key.of(subject))
+        })
     }
 
     pub(super) fn conditions(&self) -> &BTreeMap<ConditionKey, Value> {
@@ -132,10 +137,9 @@ impl ConditionKey {
     pub fn of<'a>(&self, subject: &'a dyn Subject) -> Operand<'a> {
         match self {
             ConditionKey::System(property) => Operand::system(subject.system(*property)),
-            ConditionKey::User(name) => match find_property(subject.properties(), name) {
-                Some((_, value)) => Operand::borrowed(value),
-                None => Operand::Unknown,
-            },
+            ConditionKey::User(name) => {
+                subject.property(name).map_or(Operand::Unknown, Operand::borrowed)
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use super::ast::Comparison;
 use super::like::{PATTERN_CHARS_MAX, Pattern};
 use super::operand::{Operand, compare};
 use super::program::{Op, Program};
-use crate::{Properties, Subject, SystemProperty, SystemValue, Value, find_property};
+use crate::{MatchCost, Properties, Subject, SystemProperty, SystemValue, Value};
 
 /// Where `newid()` gets its bits: a source that every replica draws from alike.
 pub type Draw<'a> = dyn FnMut() -> u64 + 'a;
@@ -18,19 +18,22 @@ impl Program {
         &self,
         subject: &dyn Subject,
         draw: &mut Draw<'_>,
+        cost: &mut MatchCost,
     ) -> Result<Option<bool>, String> {
-        self.run(subject, draw).map(|result| truth(&result))
+        self.run(subject, draw, cost).map(|result| truth(&result))
     }
 
     pub fn run<'a>(
         &'a self,
         subject: &'a dyn Subject,
         draw: &mut Draw<'_>,
+        cost: &mut MatchCost,
     ) -> Result<Operand<'a>, String> {
-        let mut stack = Stack(Vec::with_capacity(8));
+        let mut stack = Stack { operands: Vec::with_capacity(8), cost };
         let mut next = 0;
         while let Some(op) = self.0.get(next) {
             next += 1;
+            stack.cost.operation();
             if let Some(target) = stack.step(op, subject, draw)? {
                 next = target;
             }
@@ -47,7 +50,7 @@ impl Program {
         if self.0.iter().any(asks) {
             return None;
         }
-        match self.run(&NoMessage, &mut || 0) {
+        match self.run(&NoMessage, &mut || 0, &mut MatchCost::default()) {
             Ok(Operand::Unknown) => None,
             Ok(value) => Some(Ok(value.into_value())),
             Err(why) => Some(Err(why)),
@@ -70,15 +73,19 @@ impl Subject for NoMessage {
     }
 }
 
-struct Stack<'a>(Vec<Operand<'a>>);
+struct Stack<'a, 'c> {
+    operands: Vec<Operand<'a>>,
+    /// Of what was done so far.
+    cost: &'c mut MatchCost,
+}
 
-impl<'a> Stack<'a> {
+impl<'a> Stack<'a, '_> {
     fn pop(&mut self) -> Operand<'a> {
-        self.0.pop().expect("every operation finds the operands compiled before it")
+        self.operands.pop().expect("every operation finds the operands compiled before it")
     }
 
     fn push(&mut self, operand: Operand<'a>) {
-        self.0.push(operand);
+        self.operands.push(operand);
     }
 
     fn push_truth(&mut self, truth: Option<bool>) {
@@ -94,24 +101,31 @@ impl<'a> Stack<'a> {
     ) -> Result<Option<usize>, String> {
         match op {
             Op::Constant(value) => self.push(Operand::borrowed(value)),
-            Op::User(name) => self.push(user(subject, name)),
+            Op::User(name) => {
+                self.cost.bytes(name.len());
+                self.push(user(subject, name));
+            }
             Op::System(property) => self.push(Operand::system(subject.system(*property))),
             Op::NewId => self.push(Operand::owned(new_id(draw))),
             Op::Named => {
                 let name = self.pop();
+                self.cost.bytes(name.bytes());
                 let value = named(&name)?.map_or(Operand::Unknown, |name| name.value(subject));
                 self.push(value);
             }
             Op::Sign(sign) => {
                 let operand = self.pop();
+                self.cost.bytes(operand.bytes());
                 self.push(signed(*sign, operand)?);
             }
             Op::Arithmetic(operator) => {
                 let (right, left) = (self.pop(), self.pop());
+                self.cost.bytes(left.bytes() + right.bytes()); // Joined, or told in an error.
                 self.push(compute(&left, *operator, &right)?);
             }
             Op::Compare(comparison) => {
                 let (right, left) = (self.pop(), self.pop());
+                self.cost.bytes(left.bytes().min(right.bytes()));
                 self.push_truth(compared(&left, *comparison, &right));
             }
             Op::IsNull { negated } => {
@@ -119,34 +133,46 @@ impl<'a> Stack<'a> {
                 self.push_truth(Some(value.is_nothing() != *negated));
             }
             Op::In { count, negated } => {
-                let list = self.0.split_off(self.0.len() - count);
+                let list = self.operands.split_off(self.operands.len() - count);
                 let value = self.pop();
+                for other in &list {
+                    self.cost.bytes(value.bytes().min(other.bytes()));
+                }
                 self.push_truth(not(contained(&value, &list), *negated));
+            }
+            Op::InSet { set, negated } => {
+                let value = self.pop();
+                let contained = set.contains(&value, self.cost);
+                self.push_truth(not(contained, *negated));
             }
             Op::Like { pattern, negated } => {
                 let value = self.pop();
-                let matched = value.text().map(|text| pattern.matches(&text));
+                let matched = value.text().map(|text| pattern.matches(&text, self.cost));
                 self.push_truth(not(matched, *negated));
             }
             Op::LikeComputed { escape, negated } => {
                 let escape = escape.then(|| self.pop());
                 let (pattern, value) = (self.pop(), self.pop());
-                self.push_truth(not(like(&value, &pattern, escape.as_ref())?, *negated));
+                let matched = like(&value, &pattern, escape.as_ref(), self.cost)?;
+                self.push_truth(not(matched, *negated));
             }
             Op::ExistsUser(name) => {
-                self.push_truth(Some(find_property(subject.properties(), name).is_some()));
+                self.cost.bytes(name.len());
+                self.push_truth(Some(subject.property(name).is_some()));
             }
             Op::ExistsSystem(property) => {
                 self.push_truth(Some(subject.system(*property).is_some()))
             }
             Op::ExistsNamed => {
                 let name = self.pop();
+                self.cost.bytes(name.bytes());
                 let exists = named(&name)?.map(|name| name.exists(subject));
                 self.push_truth(exists);
             }
             Op::Condition => {
                 let value = self.pop();
                 if !value.is_nothing() && truth(&value).is_none() {
+                    self.cost.bytes(value.bytes());
                     return Err(format!("{} is neither true nor false", described(&value)));
                 }
                 self.push_truth(truth(&value));
@@ -164,10 +190,18 @@ impl<'a> Stack<'a> {
                 self.push_truth(or(left, right));
             }
             Op::AndThen(end) => {
-                return Ok(self.0.last().filter(|top| truth(top) == Some(false)).map(|_| *end));
+                return Ok(self
+                    .operands
+                    .last()
+                    .filter(|top| truth(top) == Some(false))
+                    .map(|_| *end));
             }
             Op::OrElse(end) => {
-                return Ok(self.0.last().filter(|top| truth(top) == Some(true)).map(|_| *end));
+                return Ok(self
+                    .operands
+                    .last()
+                    .filter(|top| truth(top) == Some(true))
+                    .map(|_| *end));
             }
         }
         Ok(None)
@@ -207,8 +241,7 @@ fn truth(operand: &Operand<'_>) -> Option<bool> {
 }
 
 fn user<'a>(subject: &'a dyn Subject, name: &str) -> Operand<'a> {
-    find_property(subject.properties(), name)
-        .map_or(Operand::Unknown, |(_, value)| Operand::borrowed(value))
+    subject.property(name).map_or(Operand::Unknown, Operand::borrowed)
 }
 
 fn compared(left: &Operand<'_>, comparison: Comparison, right: &Operand<'_>) -> Option<bool> {
@@ -230,7 +263,11 @@ fn like(
     value: &Operand<'_>,
     pattern: &Operand<'_>,
     escape: Option<&Operand<'_>>,
+    cost: &mut MatchCost,
 ) -> Result<Option<bool>, String> {
+    // A pattern is compiled, which takes more than a look; told in an error, it is looked at as well.
+    cost.operations(pattern.bytes().min(4 * PATTERN_CHARS_MAX));
+    cost.bytes(pattern.bytes() + escape.map_or(0, Operand::bytes));
     if value.is_nothing() || pattern.is_nothing() || escape.is_some_and(Operand::is_nothing) {
         return Ok(None);
     }
@@ -255,7 +292,7 @@ fn like(
             "{pattern} is longer than the {PATTERN_CHARS_MAX} characters of a pattern"
         ));
     };
-    Ok(value.text().map(|text| compiled.matches(&text)))
+    Ok(value.text().map(|text| compiled.matches(&text, cost)))
 }
 
 fn single(text: &str) -> Option<char> {
@@ -302,7 +339,7 @@ impl Named<'_> {
 
     fn exists(&self, subject: &dyn Subject) -> bool {
         match self {
-            Named::User(name) => find_property(subject.properties(), name).is_some(),
+            Named::User(name) => subject.property(name).is_some(),
             Named::System(property) => subject.system(*property).is_some(),
         }
     }

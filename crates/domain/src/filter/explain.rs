@@ -7,7 +7,7 @@ use super::operand::Operand;
 use super::parameters::Parameters;
 use super::program::Program;
 use super::text::describe;
-use crate::{Draw, Subject, SystemProperty, find_property};
+use crate::{Draw, MatchCost, Subject, SystemProperty};
 
 /// One line for the verdict, then, where it is not a match, one for each part that is to blame.
 pub(super) fn predicate(
@@ -37,7 +37,11 @@ struct Explainer<'a, 'd> {
 
 impl Explainer<'_, '_> {
     fn holds(&mut self, expr: &Expr) -> Result<Option<bool>, String> {
-        Program::of_condition(expr, self.parameters).holds(self.subject, self.draw)
+        Program::of_condition(expr, self.parameters).holds(
+            self.subject,
+            self.draw,
+            &mut MatchCost::default(),
+        )
     }
 
     /// The parts of an expression that is not true. What comes behind the first of them was never
@@ -101,8 +105,8 @@ impl Explainer<'_, '_> {
 
 /// "color is 'red' (String)".
 pub(super) fn user_value(subject: &dyn Subject, name: &str) -> String {
-    match find_property(subject.properties(), name) {
-        Some((_, value)) => format!("{} is {}", Name(name), describe(value)),
+    match subject.property(name) {
+        Some(value) => format!("{} is {}", Name(name), describe(value)),
         None => format!("{} is missing", Name(name)),
     }
 }

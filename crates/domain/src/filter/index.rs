@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::correlation::ConditionKey;
 use super::operand::{Operand, OperandView};
-use crate::{Correlation, Subject};
+use crate::{Correlation, MatchCost, Subject};
 
 /// Correlation filters by id. Filters with conditions on the same properties are one *shape*, and
 /// within a shape they are found by a hash of the values, so a match costs one look-up per shape,
@@ -60,18 +60,28 @@ impl<Id: Ord + Clone> CorrelationIndex<Id> {
         true
     }
 
-    /// Ids of all filters that match, in order.
-    pub fn matches(&self, subject: &dyn Subject) -> Vec<Id> {
-        let mut matching: Vec<Id> = self
-            .shapes
-            .iter()
-            .filter_map(|(shape, hashes)| {
-                hashes.get(&hash(shape.iter().map(|key| key.of(subject)))?)
-            })
-            .flatten()
-            .filter(|id| self.filters.get(id).is_some_and(|filter| filter.matches(subject)))
-            .cloned()
-            .collect();
+    /// Ids of all filters that match, in order. Each property is read once, whatever the number of
+    /// shapes it is in; what all of it takes is added to `cost`.
+    pub fn matches(&self, subject: &dyn Subject, cost: &mut MatchCost) -> Vec<Id> {
+        let mut hashes: BTreeMap<&ConditionKey, Option<u64>> = BTreeMap::new();
+        let mut matching = Vec::new();
+        for (shape, of_shape) in &self.shapes {
+            cost.operations(shape.len());
+            let hash = combined(shape.iter().map(|key| {
+                *hashes.entry(key).or_insert_with(|| {
+                    let value = key.of(subject);
+                    cost.bytes(value.bytes());
+                    hash(&value)
+                })
+            }));
+            let ids = hash.and_then(|hash| of_shape.get(&hash));
+            for id in ids.into_iter().flatten() {
+                let filter = self.filters.get(id);
+                if filter.is_some_and(|filter| filter.matches(subject, cost)) {
+                    matching.push(id.clone());
+                }
+            }
+        }
         matching.sort_unstable();
         matching
     }
@@ -82,22 +92,33 @@ fn shape_of(filter: &Correlation) -> Vec<ConditionKey> {
 }
 
 fn hash_of(filter: &Correlation) -> Option<u64> {
-    hash(filter.conditions().values().map(Operand::borrowed))
+    combined(filter.conditions().values().map(|value| hash(&Operand::borrowed(value))))
+}
+
+/// Of several values, from the hash of each.
+fn combined(hashes: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    let mut combined = Fnv::new();
+    for hash in hashes {
+        combined.bytes(&hash?.to_be_bytes());
+    }
+    Some(combined.0)
 }
 
 /// Nothing where a value is missing or null: it equals none. Equal values have equal hashes; the
 /// reverse is checked. FNV-1a: no seed, and so alike on every replica.
-fn hash<'a>(values: impl Iterator<Item = Operand<'a>>) -> Option<u64> {
-    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
-    for value in values {
-        hash.add(&value.view()?);
-    }
+pub(super) fn hash(value: &Operand<'_>) -> Option<u64> {
+    let mut hash = Fnv::new();
+    hash.add(&value.view()?);
     Some(hash.0)
 }
 
 struct Fnv(u64);
 
 impl Fnv {
+    fn new() -> Fnv {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+
     fn bytes(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);

@@ -76,6 +76,19 @@ impl<'a> Operand<'a> {
         }
     }
 
+    /// How much there is of it to look at: nothing of what is no larger than a number.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Operand::Unknown => 0,
+            Operand::Text(text) => text.len(),
+            Operand::Value(value) => match &**value {
+                Value::String(text) | Value::Uri(text) => text.len(),
+                Value::Bytes(bytes) => bytes.len(),
+                _ => 0,
+            },
+        }
+    }
+
     /// The text, where it is one.
     pub fn text(&self) -> Option<Cow<'_, str>> {
         match self.view() {
@@ -125,6 +138,19 @@ impl OperandView<'_> {
             Value::TimeSpan(ticks) => OperandView::Span(*ticks),
             Value::Bytes(bytes) => OperandView::Bytes(bytes),
         })
+    }
+
+    /// A bit of its own for each kind of value: those of one kind compare, others do not (RULE-36).
+    pub fn kind(&self) -> u8 {
+        match self {
+            OperandView::Bool(_) => 1,
+            OperandView::Number(_) => 1 << 1,
+            OperandView::Text(_) => 1 << 2,
+            OperandView::Uuid(_) => 1 << 3,
+            OperandView::DateTime(_) | OperandView::Offset(_) => 1 << 4,
+            OperandView::Span(_) => 1 << 5,
+            OperandView::Bytes(_) => 1 << 6,
+        }
     }
 
     /// An instant in ticks since the year 1.

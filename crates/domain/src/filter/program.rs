@@ -4,6 +4,7 @@
 use super::ast::{Comparison, Expr, Operator, Property, Sign};
 use super::like::Pattern;
 use super::parameters::Parameters;
+use super::value_set::ValueSet;
 use crate::{SystemProperty, Value};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +27,11 @@ pub(super) enum Op {
     /// Takes so many values, and before them the one to look for.
     In {
         count: usize,
+        negated: bool,
+    },
+    /// Takes the value to look for: the list is known beforehand.
+    InSet {
+        set: ValueSet,
         negated: bool,
     },
     /// The pattern is known beforehand.
@@ -84,10 +90,7 @@ impl Compiler<'_> {
     fn expr(&mut self, expr: &Expr) {
         let op = match expr {
             Expr::Constant(value) => Op::Constant(value.clone()),
-            Expr::Parameter(name) => {
-                // The parser has refused parameters that have no value.
-                Op::Constant(self.parameters.get(name).cloned().unwrap_or(Value::Null))
-            }
+            Expr::Parameter(name) => Op::Constant(self.parameter(name)),
             Expr::Property(Property::User(name)) => Op::User(name.clone()),
             Expr::Property(Property::System(property)) => Op::System(*property),
             Expr::NewId => Op::NewId,
@@ -108,8 +111,15 @@ impl Compiler<'_> {
             Expr::IsNull { value, negated } => self.after(value, Op::IsNull { negated: *negated }),
             Expr::In { value, list, negated } => {
                 self.expr(value);
-                list.iter().for_each(|value| self.expr(value));
-                Op::In { count: list.len(), negated: *negated }
+                let known: Option<Vec<Value>> =
+                    list.iter().map(|value| self.known(value)).collect();
+                match known {
+                    Some(known) => Op::InSet { set: ValueSet::new(known), negated: *negated },
+                    None => {
+                        list.iter().for_each(|value| self.expr(value));
+                        Op::In { count: list.len(), negated: *negated }
+                    }
+                }
             }
             Expr::Like { value, pattern, escape, negated } => {
                 self.expr(value);
@@ -129,6 +139,20 @@ impl Compiler<'_> {
             Expr::Or(parts) => return self.chain(parts, Op::OrElse, Op::Or),
         };
         self.ops.push(op);
+    }
+
+    /// The parser has refused parameters that have no value.
+    fn parameter(&self, name: &str) -> Value {
+        self.parameters.get(name).cloned().unwrap_or(Value::Null)
+    }
+
+    /// What is the same for every message without being computed.
+    fn known(&self, expr: &Expr) -> Option<Value> {
+        match expr {
+            Expr::Constant(value) => Some(value.clone()),
+            Expr::Parameter(name) => Some(self.parameter(name)),
+            _ => None,
+        }
     }
 
     fn after(&mut self, operand: &Expr, op: Op) -> Op {

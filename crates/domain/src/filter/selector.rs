@@ -12,7 +12,7 @@ use thiserror::Error;
 use super::ast::{Comparison, Operator};
 use super::like::Pattern;
 use super::number::Number;
-use crate::Value;
+use crate::{MatchCost, Value};
 
 /// SEL-1. More is no selector that a person writes, or a program that means well.
 pub const SELECTOR_CHARS_MAX: usize = 16 * 1024;
@@ -126,7 +126,7 @@ impl Condition {
             }
             Condition::Like { name, pattern, negated } => {
                 let found = match value(lookup, name)? {
-                    Value::String(text) => pattern.matches(&text),
+                    Value::String(text) => pattern.matches(&text, &mut MatchCost::default()),
                     _ => false,
                 };
                 Some(found != *negated)

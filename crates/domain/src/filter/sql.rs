@@ -6,7 +6,7 @@ use super::ast::Expr;
 use super::parameters::Parameters;
 use super::program::Program;
 use super::{explain, parser};
-use crate::{Draw, EvaluationError, Properties, RuleError, RulePart, Subject};
+use crate::{Draw, EvaluationError, MatchCost, Properties, RuleError, RulePart, Subject};
 
 /// A SQL filter, read and compiled. Shown as canonical text; what the user wrote is kept by whoever
 /// stores it.
@@ -33,13 +33,14 @@ impl SqlFilter {
         Ok(SqlFilter { predicate, parameters, program })
     }
 
-    /// RULE-34: only true selects the message. Fails as RULE-20 says.
+    /// RULE-34: only true selects the message. Fails as RULE-20 says. What it takes is added to `cost`.
     pub fn matches(
         &self,
         subject: &dyn Subject,
         draw: &mut Draw<'_>,
+        cost: &mut MatchCost,
     ) -> Result<bool, EvaluationError> {
-        match self.program.holds(subject, draw) {
+        match self.program.holds(subject, draw, cost) {
             Ok(truth) => Ok(truth == Some(true)),
             Err(text) => Err(EvaluationError { part: RulePart::Filter, text }),
         }

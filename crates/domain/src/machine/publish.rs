@@ -4,6 +4,7 @@
 
 use bytes::Bytes;
 
+use crate::filter::FoldedNames;
 use crate::machine::Step;
 use crate::machine::deadlines::Deadline;
 use crate::machine::entity::EntityStep;
@@ -13,7 +14,7 @@ use crate::machine::rules::{Copy, Made};
 use crate::{
     COPIES_MAX, ContentHeader, DeadlineKind, EntityId, Fired, Key, MessageRow, NewMessage, Outcome,
     Properties, Refusal, Row, Rows, ScheduledRow, Send, SequenceNumber, SessionId, Span, Subject,
-    SystemProperty, SystemValue, Timestamp, Travel,
+    SystemProperty, SystemValue, Timestamp, Travel, Value,
 };
 
 /// DLQ-7.
@@ -206,6 +207,7 @@ struct Looked<'a> {
     at: Timestamp,
     default_ttl: Span,
     header: ContentHeader,
+    names: FoldedNames,
 }
 
 impl Subject for Looked<'_> {
@@ -247,6 +249,10 @@ impl Subject for Looked<'_> {
 
     fn properties(&self) -> &Properties {
         &self.header.properties
+    }
+
+    fn property(&self, name: &str) -> Option<&Value> {
+        self.names.find(&self.header.properties, name)
     }
 }
 
@@ -298,11 +304,13 @@ impl Published {
         let looks = step.rules().of(self.topic).look_at_messages();
         let header = step.machine.read.filter(|_| looks).and_then(|read| read(&self.content));
         let default_ttl = step.open(self.topic).map(|topic| topic.properties().default_ttl);
+        let header = header.unwrap_or_default();
         let message = Looked {
             published: self,
             at: step.at,
             default_ttl: default_ttl.unwrap_or(Span::MAX),
-            header: header.unwrap_or_default(),
+            names: FoldedNames::of(&header.properties),
+            header,
         };
         let nonces = &mut step.nonces;
         let Some(rules) = step.machine.topics.get(&self.topic) else { return Vec::new() };

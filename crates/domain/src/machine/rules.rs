@@ -8,9 +8,9 @@ use crate::machine::Step;
 use crate::machine::view::View;
 use crate::{
     Action, CORRELATION_FILTERS_MAX, Change, CorrelationIndex, Draw, EntityId, EvaluationError,
-    Filter, Key, NewRule, Outcome, PutRule, Refusal, RemoveRule, Row, Rows, RuleCounts, RuleError,
-    RulePart, RuleRow, SQL_FILTERS_MAX, Specifics, SqlFilter, Subject, SubscriptionSpecifics,
-    Timestamp, validate,
+    Filter, Key, MatchCost, NewRule, Outcome, PutRule, Refusal, RemoveRule, Row, Rows, RuleCounts,
+    RuleError, RulePart, RuleRow, SQL_FILTERS_MAX, Specifics, SqlFilter, Subject,
+    SubscriptionSpecifics, Timestamp, validate,
 };
 
 /// A rule of a topic: its subscription, and its place among that one's rules (RULE-7).
@@ -103,7 +103,7 @@ impl TopicRules {
         let mut matching: Vec<_> = self.always.iter().map(|id| (*id, None)).collect();
         for (id, filter) in &self.tried {
             match filter {
-                Ok(filter) => match filter.matches(message, draw) {
+                Ok(filter) => match filter.matches(message, draw, &mut MatchCost::default()) {
                     Ok(true) => matching.push((*id, None)),
                     Ok(false) => (),
                     Err(error) => matching.push((*id, Some(error))),
@@ -111,7 +111,12 @@ impl TopicRules {
                 Err(error) => matching.push((*id, Some(error.clone()))),
             }
         }
-        matching.extend(self.correlated.matches(message).into_iter().map(|id| (id, None)));
+        matching.extend(
+            self.correlated
+                .matches(message, &mut MatchCost::default())
+                .into_iter()
+                .map(|id| (id, None)),
+        );
         matching.sort_unstable_by_key(|(id, _)| *id);
         matching
     }
@@ -137,7 +142,7 @@ impl TopicRules {
             let (None, Some(rule)) = (error, self.rules.get(id)) else { continue };
             let Some(action) = &rule.action else { continue };
             let changed = match action {
-                Ok(action) => action.run(message, draw),
+                Ok(action) => action.run(message, draw, &mut MatchCost::default()),
                 Err(error) => Err(error.clone()),
             };
             add(match changed {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::{Correlation, CorrelationIndex, Filter, RuleError, SystemProperty, Value};
+use domain::{Correlation, CorrelationIndex, Filter, MatchCost, RuleError, SystemProperty, Value};
 
 use crate::support::{Message, counter, message, parameters};
 
@@ -38,7 +38,7 @@ fn rule_12_all_conditions_must_hold() {
         (message().set("color", "Red"), false),
         (message(), false),
     ] {
-        assert_eq!(filter.matches(&message), expected, "{message:?}");
+        assert_eq!(filter.matches(&message, &mut MatchCost::default()), expected, "{message:?}");
     }
     let sql = "sys.Subject = 'Important' AND sys.ReplyTo = 'johndoe@contoso.com' AND color = 'Red'";
     assert_eq!(filter.to_string(), sql);
@@ -61,8 +61,14 @@ fn rule_12_which_system_properties_correlate() {
         .contains(&property.name());
         assert_eq!(filter.is_ok(), expected, "{property}");
         if let Ok(filter) = filter {
-            assert!(filter.matches(&message().system(property, "x")), "{property}");
-            assert!(!filter.matches(&message().system(property, "X")), "{property}");
+            assert!(
+                filter.matches(&message().system(property, "x"), &mut MatchCost::default()),
+                "{property}"
+            );
+            assert!(
+                !filter.matches(&message().system(property, "X"), &mut MatchCost::default()),
+                "{property}"
+            );
         }
     }
 }
@@ -87,10 +93,18 @@ fn rule_12_names_in_any_case_and_numbers_of_any_type() {
     ] {
         let filter = correlation(&[], &[("Key", value.clone())]).unwrap();
         let message = message().set("kEY", other.clone());
-        assert_eq!(filter.matches(&message), expected, "{value:?} {other:?}");
+        assert_eq!(
+            filter.matches(&message, &mut MatchCost::default()),
+            expected,
+            "{value:?} {other:?}"
+        );
         let mut index = CorrelationIndex::default();
         index.insert(1, filter);
-        assert_eq!(!index.matches(&message).is_empty(), expected, "{value:?} {other:?}");
+        assert_eq!(
+            !index.matches(&message, &mut MatchCost::default()).is_empty(),
+            expected,
+            "{value:?} {other:?}"
+        );
     }
 }
 
@@ -140,12 +154,12 @@ fn rule_12_an_index_keeps_order_and_forgets_what_is_removed() {
         index.insert(id, filter);
     }
     let message = message().set("n", 1).system(SystemProperty::To, "x");
-    assert_eq!(index.matches(&message), [1, 5, 7, 9]);
+    assert_eq!(index.matches(&message, &mut MatchCost::default()), [1, 5, 7, 9]);
     assert!(index.remove(&5));
     assert!(!index.remove(&5));
     index.insert(7, of(2));
-    assert_eq!(index.matches(&message), [1, 9]);
-    assert_eq!(index.matches(&message.set("n", 2)), [3, 7]);
+    assert_eq!(index.matches(&message, &mut MatchCost::default()), [1, 9]);
+    assert_eq!(index.matches(&message.set("n", 2), &mut MatchCost::default()), [3, 7]);
     for id in [9, 3, 1, 7] {
         assert!(index.remove(&id));
     }

@@ -63,6 +63,9 @@ fn rule_28_nothing_is_drawn_where_no_id_is_asked_for() {
     for text in ["a = 1", "FALSE AND newid() = 1"] {
         assert_eq!(Filter::sql(text, &none).unwrap().matches(&message(), &mut draw), Ok(false));
     }
-    Action::sql("SET a = 1", &none).unwrap().run(&message(), &mut draw).unwrap();
+    Action::sql("SET a = 1", &none)
+        .unwrap()
+        .run(&message(), &mut draw, &mut domain::MatchCost::default())
+        .unwrap();
     assert_eq!(drawn, 0);
 }

@@ -5,6 +5,7 @@ mod support;
 
 mod action;
 mod correlation;
+mod cost;
 mod errors;
 mod examples;
 mod explain;

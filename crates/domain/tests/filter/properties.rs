@@ -1,6 +1,8 @@
 //! Properties of the language over arbitrary input.
 
-use domain::{Action, Correlation, CorrelationIndex, Filter, Properties, SystemProperty, Value};
+use domain::{
+    Action, Correlation, CorrelationIndex, Filter, MatchCost, Properties, SystemProperty, Value,
+};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
@@ -269,7 +271,7 @@ fn exercised(text: &str) {
     }
     if let Ok(action) = Action::sql(text, &given) {
         // Most fail for their types: what counts is that they come back.
-        let _ = action.run(&message, &mut counter());
+        let _ = action.run(&message, &mut counter(), &mut MatchCost::default());
         let shown = action.to_string();
         if shown.chars().count() <= domain::RULE_TEXT_CHARS_MAX {
             assert_eq!(Action::sql(&shown, &given).as_ref(), Ok(&action), "{text}: {shown}");
@@ -360,9 +362,9 @@ proptest! {
             prop_assert_eq!(index.remove(&id), plain.remove(&id).is_some());
         }
         let message = Message { texts: system.into_iter().collect(), properties, ..message() };
-        let matching = plain.iter().filter(|(_, filter)| filter.matches(&message));
+        let matching = plain.iter().filter(|(_, filter)| filter.matches(&message, &mut MatchCost::default()));
         let expected: Vec<u8> = matching.map(|(id, _)| *id).collect();
-        prop_assert_eq!(index.matches(&message), expected);
+        prop_assert_eq!(index.matches(&message, &mut MatchCost::default()), expected);
         prop_assert_eq!(index.len(), plain.len());
     }
 

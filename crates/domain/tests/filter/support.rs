@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use domain::{
-    Action, Change, Filter, Properties, RuleError, Span, Subject, SystemProperty, SystemValue,
-    Timestamp, Value,
+    Action, Change, Filter, MatchCost, Properties, RuleError, Span, Subject, SystemProperty,
+    SystemValue, Timestamp, Value,
 };
 
 /// A message as rules see it.
@@ -158,7 +158,7 @@ pub fn run_with(message: &Message, text: &str, given: &Properties) -> Result<Cha
         }
         Err(error) => panic!("{text}: {error}"),
     };
-    action.run(message, &mut counter()).map_err(|error| {
+    action.run(message, &mut counter(), &mut MatchCost::default()).map_err(|error| {
         assert_eq!(error.name(), "RuleActionException");
         error.to_string()
     })

@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::Subcommand;
 use client::v1;
 use client::v1::filter::Kind;
-use domain::{Filter, Properties, RuleFilter, Subject, SystemProperty, SystemValue};
+use domain::{Filter, MatchCost, Properties, RuleFilter, Subject, SystemProperty, SystemValue};
 use serde_json::{Value, json};
 use wire::content;
 
@@ -269,7 +269,7 @@ fn test(selection: Selection, path: &std::path::Path) -> anyhow::Result<()> {
         terminal::line(line)?;
     }
     let Some(action) = &rule.action else { return Ok(()) };
-    match action.compile_action()?.run(&message, &mut draw) {
+    match action.compile_action()?.run(&message, &mut draw, &mut MatchCost::default()) {
         Ok(change) => terminal::line(format!("the action makes of it: {change:?}")),
         Err(error) => terminal::line(format!("{}: {error}", error.name())),
     }
