@@ -35,6 +35,10 @@ pub struct Entity {
     pub idle_ms: Option<u64>,
     /// Left alone for longer than that before the end: it must be gone then.
     pub vanishes: bool,
+    /// Received from over AMQP: what is held goes back when the node ends that its holder is connected to
+    /// (LOCK-28).
+    #[serde(default)]
+    pub hangs_on_connections: bool,
 }
 
 impl Entity {
@@ -51,6 +55,7 @@ impl Entity {
             forwards_to: None,
             idle_ms: None,
             vanishes: false,
+            hangs_on_connections: false,
         }
     }
 

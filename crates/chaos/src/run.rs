@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Entities, History};
+use crate::{Entities, Entity, History};
 
 /// A message found in an entity at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +61,48 @@ pub struct Run {
     pub entities: Entities,
     pub history: History,
     pub end: End,
+    /// Nodes that clients are connected to may have ended from the first instant of each to the second, of
+    /// the experiment's clock.
+    #[serde(default)]
+    pub node_ends_ms: Vec<(u64, u64)>,
     /// How far the broker's time and the experiment's may be apart (`clock.offset_max`).
     pub tolerance_ms: u64,
+}
+
+impl Run {
+    /// LOCK-28: when what clients of an entity took under a lock at an instant of the broker's clock may have
+    /// been given back at the earliest, because a node ended; `u64::MAX` if none did.
+    pub fn given_back_ms(&self, entity: &Entity, taken_ms: u64) -> u64 {
+        if !entity.hangs_on_connections {
+            return u64::MAX;
+        }
+        let taken_ms = taken_ms.saturating_sub(self.tolerance_ms);
+        let ends = self.node_ends_ms.iter().filter(|(_, until_ms)| *until_ms >= taken_ms);
+        let first_ms = ends.map(|(from_ms, _)| (*from_ms).max(taken_ms)).min();
+        first_ms.map_or(u64::MAX, |first_ms| first_ms.saturating_sub(self.tolerance_ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each row: when nodes ended, when a lock was taken, and from when on it may have been given back.
+    #[test]
+    fn lock_28_a_lock_may_be_given_back_from_a_nodes_end_on() {
+        let entity = Entity { hangs_on_connections: true, ..Entity::queue("q") };
+        for (node_ends_ms, taken_ms, given_back_ms) in [
+            (&[][..], 5_000, u64::MAX),
+            (&[(6_000, 8_000)], 5_000, 5_900),
+            (&[(6_000, 8_000)], 7_000, 6_800),
+            (&[(6_000, 8_000)], 8_200, u64::MAX),
+            (&[(9_000, 9_500), (6_000, 8_000)], 5_000, 5_900),
+            (&[(9_000, 9_500), (6_000, 8_000)], 8_200, 8_900),
+        ] {
+            let node_ends_ms = node_ends_ms.to_vec();
+            let run = Run { node_ends_ms, tolerance_ms: 100, ..Run::default() };
+            assert_eq!(run.given_back_ms(&entity, taken_ms), given_back_ms, "{taken_ms}");
+            assert_eq!(run.given_back_ms(&Entity::queue("q"), taken_ms), u64::MAX);
+        }
+    }
 }

@@ -37,6 +37,20 @@ fn each_planted_bug_is_caught_under_the_promise_it_breaks() {
     assert!(missed.is_empty(), "not caught: {missed:?}");
 }
 
+/// What would be wrong at any other time is right when the node ends that a holder is connected to.
+#[test]
+fn lock_28_what_a_nodes_end_gives_back_breaks_no_promise() {
+    let has_two_holders = |run: &chaos::Run| {
+        check(run).iter().any(|violation| violation.promise == Promise::OneHolder)
+    };
+    let run = (0..SEEDS).map(|seed| Model::new(seed, Some(Bug::FreesUnheard)).run());
+    let mut run = run.into_iter().find(&has_two_holders).expect("it is caught");
+    run.node_ends_ms = vec![(0, u64::MAX)];
+    assert!(has_two_holders(&run), "its sessions hang on nothing");
+    run.entities.0.values_mut().for_each(|entity| entity.hangs_on_connections = true);
+    assert!(!has_two_holders(&run));
+}
+
 const BUGS: &[(Bug, Promise)] = &[
     (Bug::LosesMessage, Promise::NothingLost),
     (Bug::DropsInsteadOfDeadLettering, Promise::NothingLost),

@@ -1,6 +1,7 @@
 //! Identities. Each is a type of its own, so that no function takes two bare integers side by side.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 /// A Raft group and the slice of the key space it owns. 0 is the catalog, 1.. are data groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -133,8 +134,24 @@ impl LockToken {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReceiverId {
     pub node: u64,
+    /// No two of a node are the same. The upper half is the run of the node that the receiver's locks end
+    /// with (LOCK-28), or 0.
     pub link: u64,
     pub epoch: u32,
+}
+
+impl ReceiverId {
+    /// `run`: of the node that its locks end with, if they do. `number`: no two of a node that still hold
+    /// locks have the same, or the same of that run.
+    pub fn new(node: u64, run: Option<NonZeroU32>, number: u32, epoch: u32) -> ReceiverId {
+        let run = run.map_or(0, NonZeroU32::get);
+        ReceiverId { node, link: u64::from(run) << 32 | u64::from(number), epoch }
+    }
+
+    /// LOCK-28.
+    pub fn run(self) -> Option<NonZeroU32> {
+        NonZeroU32::new((self.link >> 32) as u32)
+    }
 }
 
 /// Who asked, for recognising a repeat (SEND-8). Serials count from 1 per producer and group.

@@ -23,6 +23,7 @@ mod observer;
 mod peer;
 mod raft;
 mod retention;
+mod runs;
 mod sockets;
 
 pub use config::{Config, Limits, Proof, Timings};
@@ -40,5 +41,6 @@ pub use observer::{Clocks, Incoming, Leadership, Observer};
 pub use peer::MESSAGE_BYTES_MAX;
 pub use peer::channel::{Channel, ChannelReceiver, ChannelSender, Closed};
 pub use peer::connection::PeerStatus;
+pub use runs::Run;
 pub use sockets::{BoxSocket, Credential, Dialler, Doorkeeper, Socket, Visitor};
 pub use store::GroupRows;

@@ -25,8 +25,10 @@ use crate::peer::clocks;
 use crate::peer::connection::{Peer, Peers};
 use crate::peer::identity::{Check, Identity, Removed};
 use crate::peer::server::PeerPort;
+use crate::peer::v1;
 use crate::raft::config::raft_config;
 use crate::retention::Retention;
+use crate::runs::{Run, Runs};
 use crate::{
     ChannelError, Clocks, Config, DiskStatus, Error, Incoming, Observer, PeerStatus, ProposeError,
     TransferError, Wanted, bootstrap, member, metrics,
@@ -34,6 +36,8 @@ use crate::{
 
 /// Longest a shutdown waits until others have taken over this node's leaderships.
 const HAND_OVER_MAX: Duration = Duration::from_secs(5);
+/// Longest a peer is waited for to hear that this run ends.
+const PART_MAX: Duration = Duration::from_millis(500);
 /// Longest a shutdown waits for one group to stop.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
@@ -53,6 +57,7 @@ struct Shared {
     starting: Mutex<BTreeSet<GroupId>>,
     /// Nodes that are refused.
     removed: Removed,
+    runs: Arc<Runs>,
     stop: watch::Sender<bool>,
     threads: Handle,
 }
@@ -105,14 +110,20 @@ impl Replication {
         let directory_id = config.data.as_ref().map_or(0, DataDir::id);
         let Config { cluster_id, proof, .. } = &config;
         let identity = Identity::new(config.node, directory_id, cluster_id, proof);
+        let runs = Arc::new(Runs::new(config.node, identity.run()));
         let addresses = Arc::new(RwLock::new(config.peers));
-        let peers = Peers::new(identity.clone(), addresses.clone(), config.dialler);
+        let peers = Peers::new(identity.clone(), addresses.clone(), config.dialler, runs.clone());
         let peers = Arc::new(peers);
         let groups = Groups::default();
         let (stop, stopping) = watch::channel(false);
-        let port = PeerPort { data: config.data.clone(), groups: groups.clone(), incoming };
+        let port = PeerPort {
+            data: config.data.clone(),
+            groups: groups.clone(),
+            incoming,
+            runs: runs.clone(),
+        };
         let removed = Removed::default();
-        let check = Check::new(identity, addresses, removed.clone());
+        let check = Check::new(identity, addresses, removed.clone(), runs.clone());
         let serve = port.bind(config.listen, config.doorkeeper, check, stopped(stopping))?;
         threads.spawn(async move {
             if let Err(error) = serve.await {
@@ -138,7 +149,7 @@ impl Replication {
         };
         let starting = Mutex::default();
         let shared =
-            Shared { site, groups, disk, starting, removed, stop, threads: threads.clone() };
+            Shared { site, groups, disk, starting, removed, runs, stop, threads: threads.clone() };
         Ok(Replication { shared: Arc::new(shared), _threads: Arc::new(runtime) })
     }
 
@@ -298,6 +309,39 @@ impl Replication {
     /// This node.
     pub fn node(&self) -> u64 {
         self.shared.site.node
+    }
+
+    /// This run of this node.
+    pub fn run(&self) -> Run {
+        self.shared.runs.own()
+    }
+
+    /// Whether a run of a node has ended, or at least serves no clients any more, for certain. One that is
+    /// silent may live.
+    pub fn has_ended(&self, node: u64, run: Run) -> bool {
+        self.shared.runs.has_ended(node, run)
+    }
+
+    /// Changes whenever runs may have ended that had not before.
+    pub fn ended_runs(&self) -> watch::Receiver<()> {
+        self.shared.runs.changes()
+    }
+
+    /// Tells all peers that this run serves no clients any more. Who does not hear it finds out when the
+    /// process has ended.
+    pub async fn part(&self) {
+        let shared = self.shared.clone();
+        let told = self.shared.threads.spawn(async move {
+            let Site { node, peers, .. } = &shared.site;
+            let others = peers.nodes().into_iter().filter(|other| other != node);
+            let told = others.filter_map(|other| peers.get(other)).map(|peer| async move {
+                let mut client = peer.control.clone();
+                // A peer of before does not know the call.
+                drop(timeout(PART_MAX, client.part(v1::PartRequest {})).await);
+            });
+            futures::future::join_all(told).await;
+        });
+        drop(told.await);
     }
 
     /// The rows of this node's replica, as far as they are applied.

@@ -21,6 +21,7 @@ use crate::metric;
 use crate::peer::{LocalNode, serve};
 use crate::upkeep::{
     Forwarder, IdleCoordinator, Reconciler, ReplicaBalancer, Space, Succession, Timekeeper,
+    release_orphaned,
 };
 
 /// Groups that wait for their drivers: as many as there can be.
@@ -219,8 +220,10 @@ impl RunningNode {
         }
     }
 
-    /// Hands leaderships over, answers what is under way and ends. Stop the front ends first.
+    /// Hands leaderships over, answers what is under way and ends. Stop the front ends first: what their
+    /// clients still hold is released.
     pub async fn stop(&self) {
+        self.replication.part().await;
         self.replication.shutdown().await;
         let ended = self.groups.all().into_iter().map(|group| async move {
             let (done, ended) = oneshot::channel();
@@ -255,12 +258,13 @@ impl Spawner {
             let (replication, clock) = (self.replication.clone(), self.clock.clone());
             let (forwards, requests) = mpsc::channel(FORWARDS_WAITING_MAX);
             let forwarder = Forwarder::new(self.router.clone(), group.clone()).run(requests);
+            let orphaned = release_orphaned(group.clone(), replication.clone());
             let reader = read_for(group.clone(), replication.clone(), clock.clone(), ends.reads);
             let (proposer, idle) = (self.proposer.clone(), self.idle);
             let driver =
                 Driver::new(group, ends.inputs, forwards, replication, clock, proposer, idle);
             while tasks.try_join_next().is_some() {}
-            tasks.spawn(attend(driver, reader, forwarder));
+            tasks.spawn(attend(driver, reader, forwarder, orphaned));
         }
     }
 }
@@ -271,10 +275,12 @@ async fn attend(
     driver: Driver,
     reader: impl Future<Output = ()> + Send + 'static,
     forwarder: impl Future<Output = ()> + Send + 'static,
+    orphaned: impl Future<Output = ()> + Send + 'static,
 ) {
     let mut helpers = tokio::task::JoinSet::new();
     helpers.spawn(reader);
     helpers.spawn(forwarder);
+    helpers.spawn(orphaned);
     // Dropped with this one, should the node end first.
     let mut driving = tokio::task::JoinSet::new();
     driving.spawn(driver.run());

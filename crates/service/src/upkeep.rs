@@ -4,6 +4,7 @@
 mod forwarder;
 mod idle_coordinator;
 mod leadership_balance;
+mod orphaned_locks;
 mod placement;
 mod reconciler;
 mod replica_balancer;
@@ -13,6 +14,7 @@ mod timekeeper;
 
 pub(crate) use self::forwarder::Forwarder;
 pub(crate) use self::idle_coordinator::IdleCoordinator;
+pub(crate) use self::orphaned_locks::release_orphaned;
 pub(crate) use self::reconciler::Reconciler;
 pub(crate) use self::replica_balancer::ReplicaBalancer;
 pub(crate) use self::space::Space;

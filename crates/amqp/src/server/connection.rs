@@ -12,11 +12,12 @@ use amqp_protocol::codec::{Error, Map, Symbol, Value};
 use amqp_protocol::engine::{self, Connection, Event, Millis, Output};
 use bytes::{Buf, BytesMut};
 use futures::StreamExt;
+use futures::future::join_all;
 use limits::{Exceeded, Limit, Slot, Usage};
 use service::KeyWatch;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Sleep, timeout};
+use tokio::time::{Sleep, sleep, timeout};
 use tokio_util::io::poll_read_buf;
 use transport::{Arrival, Stream};
 
@@ -40,6 +41,8 @@ const UNPROVED_READ_BYTES: usize = 4 * 1024;
 const SLICES_MAX: usize = 32;
 /// A client that was told that the node ends has so long to say goodbye.
 const GOODBYE_MS: u64 = 2_000;
+/// What clients have received is given back within this, or behind their backs (LOCK-28).
+const GIVE_BACK_WITHIN: Duration = Duration::from_secs(1);
 /// What links still have to hand back when the connection is gone takes no longer.
 const LINKS_END_WITHIN: Duration = Duration::from_secs(2);
 /// It is looked whether tokens have run out when they do by the present clock, and so often in case
@@ -310,7 +313,7 @@ impl Socket {
                 links.now = now(shared);
                 links.grants.renew();
             }
-            _ = stopping.changed(), if self.end_by.is_none() => self.stop(),
+            _ = stopping.changed(), if self.end_by.is_none() => self.stop().await,
             places = asked_out, if self.end_by.is_none() => {
                 self.refuse(Rejection::Unproved { places }.error());
             }
@@ -345,8 +348,22 @@ impl Socket {
         }
     }
 
-    /// Tells the client to go elsewhere: every SDK connects anew by itself.
-    fn stop(&mut self) {
+    /// Tells the client to go elsewhere: every SDK connects anew by itself, and may be faster there than
+    /// what it has received is given back, so that comes first.
+    async fn stop(&mut self) {
+        let given = join_all(self.links.give_back());
+        let until = sleep(GIVE_BACK_WITHIN);
+        tokio::pin!(given, until);
+        loop {
+            let Socket { links, inbox, .. } = self;
+            tokio::select! {
+                _ = &mut given => break,
+                () = &mut until => break,
+                Some(()) = links.tasks.work.next() => (),
+                // Whoever serves a link may have something to say before it ends.
+                Some(note) = inbox.recv() => links.on_note(note),
+            }
+        }
         self.end_by = Some(Millis(now(&self.shared).0 + GOODBYE_MS));
         let why = "the node is shutting down";
         self.links.engine.close(Some(Error::new(condition::CONNECTION_FORCED, why)));

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use service::{Broker, Error, ErrorKind, Next, ReceiveMode, Refusals};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use super::address::Entity;
@@ -49,13 +49,23 @@ pub(super) enum Order {
     Settle(Vec<Verdict>),
     /// Handed over and not sent: back, without counting a delivery (LOCK-20).
     Release(Vec<LockToken>),
-    /// The last. A link that was closed gives a session of it back (SESS-14), one that was lost leaves
-    /// it locked (SESS-12).
+    /// The last.
     End {
         verdicts: Vec<Verdict>,
         unsent: Vec<LockToken>,
-        gives_back: bool,
+        gives_back: GivesBack,
     },
+}
+
+/// What goes back when a link ends, beside what was not sent.
+#[derive(Debug)]
+pub(super) enum GivesBack {
+    /// Nothing: its client was lost, and may have lost itself over what it received (SESS-12, LOCK-18).
+    Nothing,
+    /// Its session (SESS-14).
+    Session,
+    /// All that its client has of it, as the node ends (LOCK-28). The sender goes when that is done.
+    Everything(oneshot::Sender<()>),
 }
 
 /// How what is received gets to the client.
@@ -93,7 +103,7 @@ pub(super) async fn run(
     if let Some(order) = credit {
         consumer.take(order).await;
     }
-    loop {
+    let done = loop {
         tokio::select! {
             order = orders.recv() => match order {
                 Some(Order::End { verdicts, unsent, gives_back }) => {
@@ -101,8 +111,9 @@ pub(super) async fn run(
                     consumer.release(unsent);
                     consumer.post(usize::MAX);
                     match gives_back {
-                        true => break,
-                        false => return,
+                        GivesBack::Nothing => return,
+                        GivesBack::Session => break None,
+                        GivesBack::Everything(done) => break Some(done),
                     }
                 }
                 Some(order) => consumer.take(order).await,
@@ -123,10 +134,13 @@ pub(super) async fn run(
                 consumer.post(SETTLING_MAX);
             }
         }
+    };
+    match session {
+        Some((token, _)) => source::release(&broker, &consumer.entity, token).await,
+        None if done.is_some() => consumer.release_arrived().await,
+        None => (),
     }
-    if let Some((token, _)) = session {
-        source::release(&broker, &consumer.entity, token).await;
-    }
+    drop(done);
 }
 
 type Answers = Vec<(DeliveryId, DeliveryState)>;
@@ -228,6 +242,16 @@ impl Consumer {
         let settlements: Vec<Settlement> = tokens.into_iter().map(release).collect();
         // Nobody waits for it: if it fails, the locks lapse.
         drop(self.supply.settle(settlements));
+    }
+
+    /// What its client has and did not settle; behind its verdicts.
+    fn release_arrived(&self) -> impl Future<Output = ()> + Send + 'static {
+        let released = self.supply.release_arrived();
+        async move {
+            if let Err(error) = released.await {
+                tracing::debug!(%error, "messages were not given back");
+            }
+        }
     }
 
     /// Makes the broker's credit what the client wants, as far as there is room.

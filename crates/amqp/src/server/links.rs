@@ -11,17 +11,19 @@ use auth::Right;
 use bytes::{Bytes, BytesMut};
 use domain::Refusal;
 use limits::{Exceeded, Limit, Usage};
+use tokio::sync::oneshot;
 
 use super::access::Grants;
 use super::address::{Entity, Node};
 use super::attach::AttachHandler;
 use super::backlog::{Backlog, Share};
+use super::consumer::GivesBack;
 use super::coordinator::{DecodedRequest, Disposed, TransactionHandler, Transactions};
 use super::idle::{self, IdleTimers};
 use super::link_table::{Kind, Link, LinkTable};
 use super::lobby::Guest;
 use super::note::{Note, Notes};
-use super::outgoing::OutgoingHandler;
+use super::outgoing::{OutgoingHandler, OutgoingLink};
 use super::proof::{Proof, ProofHandler, Proved, Unproved};
 use super::requests::{self, REPLIES_MAX, RequestHandler, RequestLink, reply_node};
 use super::submission::Delivered;
@@ -655,16 +657,39 @@ impl Links {
 
     /// Whoever served the link ends with its end of the channel. Messages not sent go back.
     fn drop_link(&mut self, id: LinkId, ending: Ending) {
+        if let Some(outgoing) = self.remove(id) {
+            outgoing.end(match ending {
+                Ending::Closed => GivesBack::Session,
+                Ending::Lost => GivesBack::Nothing,
+            });
+        }
+    }
+
+    fn remove(&mut self, id: LinkId) -> Option<OutgoingLink> {
         self.transactions.close(id);
-        let removed = self.table.remove(id);
-        if removed.is_some() && self.table.is_empty() {
+        let Link { session, kind, .. } = self.table.remove(id)?;
+        if self.table.is_empty() {
             self.timers.last_link_gone(self.now);
         }
-        let Some(Link { session, kind, .. }) = removed else { return };
         self.groups.drop_link(session, id);
-        if let Kind::Outgoing(outgoing) = kind {
-            outgoing.end(ending == Ending::Closed);
+        match kind {
+            Kind::Outgoing(outgoing) => Some(outgoing),
+            _ => None,
         }
+    }
+
+    /// LOCK-28: the node ends, and gives back what its client has received and not settled. The futures
+    /// resolve when that is done.
+    pub fn give_back(&mut self) -> Vec<oneshot::Receiver<()>> {
+        let mut given = Vec::new();
+        for id in self.table.ids(|link| matches!(link.kind, Kind::Outgoing(_))) {
+            if let Some(outgoing) = self.remove(id) {
+                let (done, back) = oneshot::channel();
+                outgoing.end(GivesBack::Everything(done));
+                given.push(back);
+            }
+        }
+        given
     }
 
     /// The connection is lost, and with it its links.

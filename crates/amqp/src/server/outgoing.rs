@@ -15,7 +15,7 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use super::address::Entity;
 use super::backlog::Share;
-use super::consumer::Order;
+use super::consumer::{GivesBack, Order};
 use super::link_table::{Kind, LinkTable};
 use super::tasks::Turn;
 use super::verdict::{Verdict, unlocked_tag};
@@ -293,9 +293,12 @@ impl OutgoingLink {
     }
 
     /// The link is gone. Some clients send their last verdicts along with their goodbye; messages not
-    /// sent go back, and so does a session, if `is_closed` or if its client never heard of it.
-    pub fn end(mut self, is_closed: bool) {
-        let gives_back = is_closed || self.session.is_none();
+    /// sent go back, and so does a session if its client never heard of it.
+    pub fn end(mut self, gives_back: GivesBack) {
+        let gives_back = match gives_back {
+            GivesBack::Nothing if self.session.is_none() => GivesBack::Session,
+            gives_back => gives_back,
+        };
         let (verdicts, unsent) = (self.verdicts, self.unsent.take_locks());
         self.end.send(Order::End { verdicts, unsent, gives_back });
     }
@@ -376,10 +379,12 @@ mod tests {
         assert!(outgoing.tell(0));
         outgoing.verdicts.push(verdict());
         assert!(!outgoing.tell(0));
-        outgoing.end(true);
+        outgoing.end(GivesBack::Session);
         assert!(matches!(waiting.try_recv(), Ok(Order::Sent(1))));
         let end = waiting.try_recv();
-        let Ok(Order::End { verdicts, unsent, gives_back: true }) = end else { panic!("{end:?}") };
+        let Ok(Order::End { verdicts, unsent, gives_back: GivesBack::Session }) = end else {
+            panic!("{end:?}")
+        };
         assert_eq!((verdicts.len(), unsent.len()), (1, 0));
         assert!(waiting.try_recv().is_err());
     }

@@ -48,7 +48,7 @@ impl SelectingReceiver {
         selection: Selection,
         mode: ReceiveMode,
     ) -> service::Result<SelectingReceiver> {
-        let watcher = broker.messages().watcher(&entity.name, entity.sub).await?;
+        let watcher = broker.messages().of_connection().watcher(&entity.name, entity.sub).await?;
         let mut selecting = SelectingReceiver {
             broker: broker.clone(),
             entity: entity.clone(),
@@ -149,7 +149,8 @@ impl SelectingReceiver {
         let (broker, Entity { name, sub }) = (self.broker.clone(), self.entity.clone());
         let mode = self.mode;
         let select = async move {
-            let selected = broker.messages().select(&name, sub, mode, numbers.clone()).await;
+            let messages = broker.messages().of_connection();
+            let selected = messages.select(&name, sub, mode, numbers.clone()).await;
             SelectingStep::Selected(numbers, pausing(selected).await)
         };
         select.boxed()

@@ -87,6 +87,7 @@ async fn attach(
     mode: ReceiveMode,
 ) -> Result<Opened, Error> {
     let Entity { name, sub } = entity;
+    let sessions = broker.sessions().of_connection();
     let accepted = match wanted {
         Wanted::Messages => {
             let supply = Supply::all(broker, entity, mode).await?;
@@ -96,8 +97,8 @@ async fn attach(
             let supply = Supply::selected(broker, entity, selection, mode).await?;
             return Ok(Opened { supply, session: None });
         }
-        Wanted::Session(session) => broker.sessions().accept(name, *sub, session, mode).await?,
-        Wanted::NextSession(wait) => broker.sessions().accept_next(name, *sub, mode, wait).await?,
+        Wanted::Session(session) => sessions.accept(name, *sub, session, mode).await?,
+        Wanted::NextSession(wait) => sessions.accept_next(name, *sub, mode, wait).await?,
     };
     let Accepted { token, until, receiver } = accepted;
     Ok(Opened { supply: Supply::All(receiver.into()), session: Some((token, until)) })
@@ -116,7 +117,7 @@ mod tests {
 
     use futures::FutureExt;
 
-    use super::super::consumer::ORDERS_WAITING_MAX;
+    use super::super::consumer::{GivesBack, ORDERS_WAITING_MAX};
     use super::*;
 
     /// A client gives credit over and over while its link waits for a session; whoever serves the link
@@ -138,7 +139,8 @@ mod tests {
             let told = unless_ended(pending::<()>(), &mut waiting, &mut credit).now_or_never();
             assert_eq!(told, None, "it waits for its session");
         });
-        let end = Order::End { verdicts: Vec::new(), unsent: Vec::new(), gives_back: true };
+        let end =
+            Order::End { verdicts: Vec::new(), unsent: Vec::new(), gives_back: GivesBack::Session };
         let told = unless_ended(pending::<()>(), &mut waiting, &mut credit).now_or_never();
         assert_eq!(told, None, "it waits for its session");
         orders.try_send(end).expect("there is a place");

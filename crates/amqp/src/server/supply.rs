@@ -1,7 +1,7 @@
 //! Where a receiver link's messages come from: all of a queue's, as its leader hands them out, or those
 //! that the link's selector takes (SEL-6, SEL-7).
 
-use std::future::Future;
+use std::future::{Future, ready};
 
 use domain::Settlement;
 use futures::future::Either;
@@ -23,7 +23,8 @@ impl Supply {
         entity: &Entity,
         mode: ReceiveMode,
     ) -> service::Result<Supply> {
-        let mut receiver = broker.messages().receiver(&entity.name, entity.sub, mode, 0).await?;
+        let messages = broker.messages().of_connection();
+        let mut receiver = messages.receiver(&entity.name, entity.sub, mode, 0).await?;
         // Whoever serves the receiver answers a drain of nothing, and who does not says why.
         receiver.drain();
         receiver.next().await?;
@@ -67,6 +68,16 @@ impl Supply {
         match self {
             Supply::All(receiver) => receiver.drain(),
             Supply::Selected(selecting) => selecting.drain(),
+        }
+    }
+
+    /// As [`Receiver::release_arrived`]; of selected messages none are remembered.
+    pub fn release_arrived(
+        &self,
+    ) -> impl Future<Output = service::Result<Refusals>> + Send + 'static {
+        match self {
+            Supply::All(receiver) => Either::Left(receiver.release_arrived()),
+            Supply::Selected(_) => Either::Right(ready(Ok(Refusals::new()))),
         }
     }
 

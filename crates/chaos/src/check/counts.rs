@@ -36,7 +36,7 @@ pub fn check(run: &Run, fates: &Fates) -> Vec<Violation> {
                 within(1, 1 + unseen, first, &mut tell);
             }
             for pair in deliveries.windows(2) {
-                let (least, most) = increase(fate, holds, pair[0], pair[1]);
+                let (least, most) = increase(run, fate, holds, pair[0], pair[1]);
                 let count = pair[0].count;
                 within(count + least, count.saturating_add(most), pair[1], &mut tell);
             }
@@ -63,7 +63,8 @@ fn left(run: &Run, fate: &Fate, deliveries: &[&Delivered], tell: &mut impl FnMut
         let over = fate.taken_ms(last) + fate.entity.lock_ms + SETTLES_MS < end_ms
             && fate.renewals.iter().all(|(_, held, _)| held.token != last.token);
         let released = fate.settled(&last.token).any(|it| *it.how == How::Release);
-        let least = if over && !released { last.count } else { last.count - 1 };
+        let given_back = run.given_back_ms(fate.entity, fate.taken_ms(last)) < end_ms;
+        let least = if over && !released && !given_back { last.count } else { last.count - 1 };
         let most = last.count + lapses_max(fate, fate.taken_ms(last), end_ms);
         let most = most.min(fate.entity.deliveries_max - 1);
         if !(least..=most).contains(&it.count) {
@@ -114,7 +115,29 @@ fn ended(holds: &Holds, from: &Delivered, to: &Delivered) -> Option<HoldEnd> {
 }
 
 /// By how much the count grows from one delivery to the next: at least, and at most.
-fn increase(fate: &Fate, holds: Option<&Holds>, from: &Delivered, to: &Delivered) -> (u32, u32) {
+fn increase(
+    run: &Run,
+    fate: &Fate,
+    holds: Option<&Holds>,
+    from: &Delivered,
+    to: &Delivered,
+) -> (u32, u32) {
+    let (least, most) = increase_by_clients(fate, holds, from, to);
+    // LOCK-28: nothing is counted.
+    let given_back_ms = run.given_back_ms(fate.entity, instant_ms(fate, from));
+    match given_back_ms <= instant_ms(fate, to) {
+        true => (0, most.max(1)),
+        false => (least, most),
+    }
+}
+
+/// The same where no node's end has a part in it.
+fn increase_by_clients(
+    fate: &Fate,
+    holds: Option<&Holds>,
+    from: &Delivered,
+    to: &Delivered,
+) -> (u32, u32) {
     let lapses = lapses_max(fate, instant_ms(fate, from), instant_ms(fate, to));
     let may_be = || fate.settled(&from.token).filter(|it| it.call.answer.may_be_done());
     let failed = may_be().any(|it| it.counts());

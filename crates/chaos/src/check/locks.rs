@@ -1,5 +1,5 @@
 //! LOCK-3: a message has at most one live lock. A lock lives until it lapses or its holder gives it up,
-//! and no node's death ends it before (LOCK-23).
+//! and no node's death ends it before (LOCK-23), but that of the node its holder is connected to (LOCK-28).
 
 use super::fate::{Fate, Fates};
 use super::{Promise, Violation};
@@ -35,5 +35,6 @@ fn held_until_ms(run: &Run, fate: &Fate, delivered: &Delivered) -> u64 {
     // Given up at any time since that was asked for.
     let given_up = fate.settled(&delivered.token).filter(|it| it.call.answer.may_be_done());
     let given_up_ms = given_up.map(|it| it.call.asked_ms.saturating_sub(run.tolerance_ms)).min();
-    lapses_ms.min(given_up_ms.unwrap_or(u64::MAX))
+    let given_back_ms = run.given_back_ms(fate.entity, fate.taken_ms(delivered));
+    lapses_ms.min(given_up_ms.unwrap_or(u64::MAX)).min(given_back_ms)
 }

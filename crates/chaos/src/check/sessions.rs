@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Promise, Violation};
-use crate::{Answer, Call, Run, What};
+use crate::{Answer, Call, Entity, Run, What};
 
 /// Of sessions that are given back in one way, at most so many in a hundred may wait for the end of their
 /// locks: those whose leader was lost just then.
@@ -37,7 +37,7 @@ pub fn check(run: &Run) -> Vec<Violation> {
     for entity in run.entities.0.values().filter(|entity| entity.sessions) {
         let holds = holds(run, &entity.name, entity.lock_ms);
         for (session, holds) in &holds {
-            one_holder(run, &entity.name, session, holds, &mut broken);
+            one_holder(run, entity, session, holds, &mut broken);
         }
         stale_holds(run, &entity.name, &holds, &mut broken);
         released(run, &entity.name, &holds, &mut broken);
@@ -88,23 +88,30 @@ fn holds<'a>(run: &'a Run, entity: &str, lock_ms: u64) -> BTreeMap<&'a str, Vec<
     holds
 }
 
-fn one_holder(run: &Run, entity: &str, session: &str, holds: &[Hold], broken: &mut Vec<Violation>) {
+fn one_holder(
+    run: &Run,
+    entity: &Entity,
+    session: &str,
+    holds: &[Hold],
+    broken: &mut Vec<Violation>,
+) {
     let mut holds: Vec<&Hold> = holds.iter().collect();
     holds.sort_by_key(|hold| hold.from_ms);
     for pair in holds.windows(2) {
         let (first, second) = (pair[0], pair[1]);
         let released_ms = first.released_ms.map(|at| at.saturating_sub(run.tolerance_ms));
-        let until_ms = first.until_ms.min(released_ms.unwrap_or(u64::MAX));
+        let given_back_ms = run.given_back_ms(entity, first.from_ms);
+        let until_ms = first.until_ms.min(released_ms.unwrap_or(u64::MAX)).min(given_back_ms);
         if !first.lost && second.from_ms < until_ms {
             let both_ms = until_ms - second.from_ms;
             let told = format!("session {session} had two holders for {both_ms} ms");
-            broken.push(Violation::new(Promise::OneHolder, entity, "", told));
+            broken.push(Violation::new(Promise::OneHolder, &entity.name, "", told));
         }
     }
 }
 
 /// All holds of an entity's sessions, by their tokens.
-pub fn by_token<'a>(run: &'a Run, entity: &crate::Entity) -> BTreeMap<&'a str, Hold<'a>> {
+pub fn by_token<'a>(run: &'a Run, entity: &Entity) -> BTreeMap<&'a str, Hold<'a>> {
     let all = holds(run, &entity.name, entity.lock_ms).into_values().flatten();
     all.map(|hold| (hold.token, hold)).collect()
 }

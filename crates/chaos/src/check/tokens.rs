@@ -59,6 +59,7 @@ fn wrongly_refused(run: &Run, fate: &Fate, refused: &Settlement) -> Option<Strin
         .iter()
         .filter(|(renewal, other, _)| other.token == held.token && renewal.answer == Answer::Done);
     let until_ms = renewed.map(|(_, _, until_ms)| *until_ms).fold(own.locked_until_ms, u64::max);
+    let until_ms = until_ms.min(run.given_back_ms(fate.entity, fate.taken_ms(own)));
     if call.answered_ms + run.tolerance_ms >= until_ms {
         return None;
     }

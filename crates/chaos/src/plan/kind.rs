@@ -110,6 +110,34 @@ impl FaultKind {
         }
     }
 
+    /// Whether a node's process may end by it, and with it what clients hold through it (LOCK-28).
+    pub fn ends_nodes(self) -> bool {
+        match self {
+            FaultKind::Kill
+            | FaultKind::PowerFailure
+            | FaultKind::Blackout
+            | FaultKind::Restart
+            | FaultKind::ClockSkew
+            | FaultKind::ClockJump
+            | FaultKind::SlowSync
+            | FaultKind::FullDisk
+            | FaultKind::BitFlip
+            | FaultKind::Truncate
+            | FaultKind::Wipe
+            | FaultKind::DamagedSnapshot => true,
+            FaultKind::Pause
+            | FaultKind::Partition
+            | FaultKind::Delay
+            | FaultKind::Loss
+            | FaultKind::Slow
+            | FaultKind::Transfer
+            | FaultKind::Membership
+            | FaultKind::RotateCertificate
+            | FaultKind::RotateAuthority
+            | FaultKind::RotateKey => false,
+        }
+    }
+
     /// Whether every replica must be whole before it: where a node may lose what it held, no other may
     /// until that one has it back; a power failure may take the mark by which a node knows of harm
     /// that was done to it before; and certificates and keys are replaced on nodes that run.

@@ -1,5 +1,5 @@
 //! Receivers over AMQP whose links end in every way there is, with messages in their hands: what they hold
-//! stays locked (LOCK-18), a session is given back by a goodbye and kept by a lost connection (SESS-12,
+//! stays locked (LOCK-18) unless its node ends (LOCK-28), a session is given back by a goodbye and kept by a lost connection (SESS-12,
 //! SESS-14, LINK-18), and nothing is settled twice. Some settle in transactions, provisionally (COORD-6).
 
 use std::time::Duration;
@@ -28,11 +28,9 @@ const IDLE: Duration = Duration::from_millis(300);
 const REOPEN_AFTER: Duration = Duration::from_millis(200);
 
 pub fn entities(prefix: &str) -> Vec<Entity> {
-    let sessions = Entity::queue(format!("{prefix}links-sessions"));
-    vec![
-        Entity::queue(format!("{prefix}links")),
-        Entity { sessions: true, deliveries_max: 30, ..sessions },
-    ]
+    let of =
+        |name| Entity { hangs_on_connections: true, ..Entity::queue(format!("{prefix}{name}")) };
+    vec![of("links"), Entity { sessions: true, deliveries_max: 30, ..of("links-sessions") }]
 }
 
 pub fn start(bench: &Bench, prefix: &str, tasks: &mut JoinSet<()>) {

@@ -91,7 +91,7 @@ impl Model {
         self.drain();
         let end = End { at_ms: self.now_ms, entities: self.broker.found() };
         let (history, tolerance_ms) = (self.history, TOLERANCE_MS);
-        Run { entities: entities(), history, end, tolerance_ms }
+        Run { entities: entities(), history, end, tolerance_ms, ..Run::default() }
     }
 
     fn tick(&mut self) {

@@ -20,9 +20,11 @@ use tower::{Service, service_fn};
 use tracing::{info, warn};
 
 use super::identity::{Identity, PeerAddresses, REFUSED, REMOVED, Sign, TAKEN};
+use super::knock::Knock;
 use super::v1::peer_client::PeerClient;
 use super::{CONNECTION_WINDOW_BYTES, FRAME_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES};
 use crate::raft::TypeConfig;
+use crate::runs::Runs;
 use crate::{BoxSocket, ChannelError, Dialler};
 
 /// A peer that does not answer the handshake in this time is down: on one site it takes
@@ -38,6 +40,7 @@ pub(crate) struct Peers {
     dialler: Option<Arc<dyn Dialler>>,
     peers: RwLock<BTreeMap<u64, Arc<Peer>>>,
     told: Told,
+    runs: Arc<Runs>,
 }
 
 /// What peers have said about this process.
@@ -56,8 +59,10 @@ impl Peers {
         identity: Identity,
         addresses: PeerAddresses,
         dialler: Option<Arc<dyn Dialler>>,
+        runs: Arc<Runs>,
     ) -> Peers {
-        Peers { identity, addresses, dialler, peers: RwLock::default(), told: Told::default() }
+        let (peers, told) = Default::default();
+        Peers { identity, addresses, dialler, peers, told, runs }
     }
 
     /// Where a node is reached from now on.
@@ -123,7 +128,8 @@ impl Peers {
                     endpoint.connect_with_connector_lazy(connector)
                 }
             };
-            Arc::new(Peer::new(node, endpoint, &dial, sign, self.told.clone()))
+            let knock = Knock::new(node, address.clone(), self.dialler.clone(), self.runs.clone());
+            Arc::new(Peer::new(node, endpoint, &dial, sign, self.told.clone(), knock))
         });
         Some(peer.clone())
     }
@@ -152,6 +158,7 @@ pub(crate) struct Peer {
     /// What it said when it last refused this node; it counts while that is its state.
     refusal: Mutex<String>,
     told: Told,
+    knock: Knock,
 }
 
 /// How a peer answers this node.
@@ -185,6 +192,7 @@ impl Peer {
         dial: &dyn Fn(&Endpoint) -> Channel,
         sign: Sign,
         told: Told,
+        knock: Knock,
     ) -> Peer {
         let client = |silence: Duration| {
             let endpoint = endpoint
@@ -211,6 +219,7 @@ impl Peer {
             heard: Mutex::default(),
             refusal: Mutex::default(),
             told,
+            knock,
         }
     }
 
@@ -228,6 +237,7 @@ impl Peer {
         if self.is_refusal(status) {
             return RPCError::Unreachable(Unreachable::from_string(status.message()));
         }
+        self.knock.if_refused(status);
         let reason = describe(status);
         match status.code() {
             // Another incarnation of this node: as good as down, and no news of the node itself.
@@ -249,7 +259,10 @@ impl Peer {
         let node = self.node;
         match self.is_refusal(status) {
             true => ChannelError::Refused { node, reason: status.message().to_owned() },
-            false => ChannelError::Unreachable { node, reason: describe(status) },
+            false => {
+                self.knock.if_refused(status);
+                ChannelError::Unreachable { node, reason: describe(status) }
+            }
         }
     }
 

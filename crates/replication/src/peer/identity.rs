@@ -14,8 +14,9 @@ use tonic::{Extensions, Request, Status};
 use tracing::warn;
 
 use super::processes::{Claim, Process, ProcessRegistry};
+use crate::runs::Runs;
 use crate::sockets::Shown;
-use crate::{Proof, metrics};
+use crate::{Proof, Run, metrics};
 
 /// What peers say to each other, and how. Raised when an older binary could not take part; this one
 /// takes part with peers from `PROTOCOL_OLDEST` on, so that nodes can be upgraded one by one.
@@ -67,14 +68,23 @@ impl Identity {
     }
 }
 
+impl Identity {
+    pub fn run(&self) -> Run {
+        self.process.short()
+    }
+}
+
 /// Any text as header characters: names and secrets may hold what a header may not.
 fn hex(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect()
 }
 
-/// The calling node, known to handlers as an extension of the request.
+/// The caller, known to handlers as an extension of the request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Caller(pub u64);
+pub(crate) struct Caller {
+    pub node: u64,
+    pub run: Run,
+}
 
 /// Signs calls to one peer.
 #[derive(Clone, Debug)]
@@ -191,6 +201,7 @@ type Refused = (Option<u64>, Reason);
 pub(crate) struct Check {
     identity: Arc<Identity>,
     registry: Arc<Mutex<ProcessRegistry>>,
+    runs: Arc<Runs>,
     /// What was refused to whom: each is said once.
     refusals: Arc<Mutex<BTreeSet<Refused>>>,
     addresses: PeerAddresses,
@@ -204,9 +215,15 @@ pub(crate) type PeerAddresses = Arc<RwLock<BTreeMap<u64, String>>>;
 pub(crate) type Removed = Arc<RwLock<BTreeSet<u64>>>;
 
 impl Check {
-    pub fn new(identity: Identity, addresses: PeerAddresses, removed: Removed) -> Check {
+    /// `runs` is told who is heard.
+    pub fn new(
+        identity: Identity,
+        addresses: PeerAddresses,
+        removed: Removed,
+        runs: Arc<Runs>,
+    ) -> Check {
         let (registry, refusals) = Default::default();
-        Check { identity: Arc::new(identity), registry, refusals, addresses, removed }
+        Check { identity: Arc::new(identity), registry, runs, refusals, addresses, removed }
     }
 
     /// Whether the connection was opened by the node that the call is said to come from.
@@ -229,7 +246,7 @@ impl Check {
     }
 
     /// The caller, or what is wrong.
-    fn caller(&self, metadata: &MetadataMap, extensions: &Extensions) -> Result<u64, Reason> {
+    fn caller(&self, metadata: &MetadataMap, extensions: &Extensions) -> Result<Caller, Reason> {
         let bytes = |key| metadata.get(key).map(|value| value.as_bytes());
         let here = &self.identity;
         let secret = here.secret.as_deref().unwrap_or_default();
@@ -257,8 +274,15 @@ impl Check {
         if self.removed.read().contains(&node) {
             return Err(Reason::Removed(node));
         }
-        match self.registry.lock().claim(node, process, Instant::now()) {
-            Claim::Granted => Ok(node),
+        let (claim, current) = {
+            let mut registry = self.registry.lock();
+            (registry.claim(node, process, Instant::now()), registry.current(node))
+        };
+        if current == Some(process) {
+            self.runs.hear(node, process.short());
+        }
+        match claim {
+            Claim::Granted => Ok(Caller { node, run: process.short() }),
             Claim::Doubtful => Err(Reason::Doubtful(node)),
             Claim::Taken => Err(Reason::Taken(node)),
         }
@@ -294,8 +318,8 @@ fn read<T: FromStr>(metadata: &MetadataMap, key: &'static str) -> Option<T> {
 impl Interceptor for Check {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         match self.caller(request.metadata(), request.extensions()) {
-            Ok(node) => {
-                request.extensions_mut().insert(Caller(node));
+            Ok(caller) => {
+                request.extensions_mut().insert(caller);
                 Ok(request)
             }
             Err(reason) => Err(self.refuse(read(request.metadata(), FROM), reason)),
@@ -318,14 +342,19 @@ mod tests {
 
     fn answer(caller: Identity, to: u64, here: Identity) -> Result<u64, String> {
         let signed = Sign::new(&caller, to).call(Request::new(())).expect("signed");
-        let checked = Check::new(here, PeerAddresses::default(), Removed::default())
+        let checked = check(here, PeerAddresses::default(), Removed::default())
             .call(signed)
             .map_err(|status| status.message().to_owned())?;
-        Ok(checked.extensions().get::<Caller>().expect("a caller").0)
+        Ok(checked.extensions().get::<Caller>().expect("a caller").node)
+    }
+
+    fn check(here: Identity, addresses: PeerAddresses, removed: Removed) -> Check {
+        let runs = Arc::new(Runs::new(here.node, here.run()));
+        Check::new(here, addresses, removed, runs)
     }
 
     fn check_of(node: u64, removed: Removed) -> Check {
-        Check::new(Identity::new(node, 7, "c", &Proof::Nothing), PeerAddresses::default(), removed)
+        check(Identity::new(node, 7, "c", &Proof::Nothing), PeerAddresses::default(), removed)
     }
 
     /// Of node 1, or of whoever is reached at `n3:1`.
@@ -368,7 +397,7 @@ mod tests {
             if let Some(shown) = shown {
                 request.extensions_mut().insert(shown);
             }
-            let mut check = Check::new(here, addresses.clone(), Removed::default());
+            let mut check = check(here, addresses.clone(), Removed::default());
             match (check.call(request), told) {
                 (Ok(_), Ok(_)) => (),
                 (Err(status), Err(word)) => {
@@ -417,7 +446,7 @@ mod tests {
                 let value = version.parse().expect("a header");
                 request.metadata_mut().insert(PROTOCOL_VERSION, value);
             }
-            let mut check = Check::new(here(), PeerAddresses::default(), Removed::default());
+            let mut check = check(here(), PeerAddresses::default(), Removed::default());
             let refused = check.call(request).expect_err("refused");
             assert_eq!(refused.code(), Code::PermissionDenied);
             assert!(refused.message().contains(word), "{version:?}: {}", refused.message());

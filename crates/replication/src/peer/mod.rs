@@ -6,6 +6,7 @@ pub(crate) mod clocks;
 pub(crate) mod codec;
 pub(crate) mod connection;
 pub(crate) mod identity;
+pub(crate) mod knock;
 pub(crate) mod network;
 pub(crate) mod processes;
 pub(crate) mod server;

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::Run;
+
 /// A process unheard for this long has ended: three of its questions did not come.
 const SILENT_AFTER: Duration = Duration::from_secs(3);
 /// A process heard this long after another took up its number lives beside it: what a process sent
@@ -26,6 +28,13 @@ pub(crate) struct Process {
     pub directory_id: u32,
     /// Drawn at its start.
     pub run: u64,
+}
+
+impl Process {
+    /// As what a process holds is marked with.
+    pub fn short(&self) -> Run {
+        Run::new((self.run >> 32) as u32).unwrap_or(Run::MIN)
+    }
 }
 
 impl fmt::Display for Process {
@@ -99,6 +108,21 @@ impl ProcessRegistry {
             false => Claim::Doubtful,
         }
     }
+
+    /// Which process is this node now, as what was heard so far has it: one over the same data follows the
+    /// one before, unless that is heard beside it.
+    pub fn current(&self, node: u64) -> Option<Process> {
+        let Registration { holder, heard, rival } = self.0.get(&node)?;
+        match rival {
+            Some((rival, since))
+                if rival.directory_id == holder.directory_id
+                    && heard.saturating_duration_since(*since) < BESIDE_AFTER =>
+            {
+                Some(*rival)
+            }
+            _ => Some(*holder),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -153,6 +177,21 @@ mod tests {
                 (5000, second, Granted),
             ]);
         }
+    }
+
+    #[test]
+    fn lock_28_the_current_process_is_the_one_that_came_last_and_is_let_in() {
+        let (mut registry, start) = (ProcessRegistry::default(), Instant::now());
+        let mut heard = |at_ms, process| {
+            registry.claim(2, process, start + Duration::from_millis(at_ms));
+            registry.current(2)
+        };
+        assert_eq!(heard(0, OLD), Some(OLD));
+        assert_eq!(heard(100, OTHER), Some(OLD), "it is not let in yet");
+        assert_eq!(heard(200, AGAIN), Some(AGAIN));
+        assert_eq!(heard(300, OLD), Some(AGAIN), "what was read late");
+        assert_eq!(heard(1800, OLD), Some(OLD), "it lives beside it");
+        assert_eq!(heard(4800, AGAIN), Some(AGAIN), "and then it is silent");
     }
 
     #[test]

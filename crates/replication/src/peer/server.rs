@@ -30,6 +30,7 @@ use super::{
 };
 use crate::group::{Group, Groups};
 use crate::raft::{TypeConfig, Vote, record};
+use crate::runs::Runs;
 use crate::sockets::Accepted;
 use crate::{Clocks, Doorkeeper, Error, Incoming, member};
 
@@ -45,6 +46,7 @@ pub(crate) struct PeerPort {
     pub data: Option<DataDir>,
     pub groups: Groups,
     pub incoming: Arc<dyn Incoming>,
+    pub runs: Arc<Runs>,
 }
 
 impl PeerPort {
@@ -105,9 +107,9 @@ impl PeerPort {
     }
 }
 
-fn caller<T>(request: &Request<T>) -> Result<u64, Status> {
+fn caller<T>(request: &Request<T>) -> Result<Caller, Status> {
     let from = request.extensions().get::<Caller>();
-    from.map(|from| from.0).ok_or_else(|| Status::internal("the caller was not checked"))
+    from.copied().ok_or_else(|| Status::internal("the caller was not checked"))
 }
 
 /// Raft of this group has stopped: to the caller that is a node that is down.
@@ -205,6 +207,15 @@ impl PeerService for PeerPort {
         Ok(Response::new(v1::ClocksReply { wall_us, clock_us }))
     }
 
+    async fn part(
+        &self,
+        request: Request<v1::PartRequest>,
+    ) -> Result<Response<v1::PartReply>, Status> {
+        let Caller { node, run } = caller(&request)?;
+        self.runs.part(node, run);
+        Ok(Response::new(v1::PartReply {}))
+    }
+
     type AppendStream = BoxStream<'static, Result<v1::AppendReply, Status>>;
 
     async fn append(
@@ -253,7 +264,7 @@ impl PeerService for PeerPort {
         &self,
         request: Request<Streaming<v1::ChannelMessage>>,
     ) -> Result<Response<Self::OpenStream>, Status> {
-        let from = caller(&request)?;
+        let from = caller(&request)?.node;
         let (channel, outgoing) = channel::accepted(request.into_inner());
         self.incoming.accept(from, channel);
         Ok(Response::new(outgoing.map(Ok).boxed()))
@@ -281,7 +292,7 @@ impl PeerService for PeerPort {
         &self,
         request: Request<v1::AdmitRequest>,
     ) -> Result<Response<v1::AdmitReply>, Status> {
-        let from = caller(&request)?;
+        let from = caller(&request)?.node;
         let request = request.into_inner();
         if member::node_of(request.id) != from {
             return Err(Status::invalid_argument("a node asks for itself only"));

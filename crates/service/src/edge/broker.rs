@@ -8,7 +8,7 @@ use crate::edge::admission::Admission;
 use crate::edge::cluster::Cluster;
 use crate::edge::entities::{Entities, Queues, Rules, Subscriptions, Topics};
 use crate::edge::messages::Messages;
-use crate::edge::router::Router;
+use crate::edge::router::{Hold, Router};
 use crate::edge::sessions::Sessions;
 use crate::edge::transaction::Transactions;
 
@@ -26,11 +26,11 @@ impl Broker {
     }
 
     pub fn messages(&self) -> Messages<'_> {
-        Messages { router: &self.router, admission: &self.admission }
+        Messages { router: &self.router, admission: &self.admission, hold: Hold::Lasting }
     }
 
     pub fn sessions(&self) -> Sessions<'_> {
-        Sessions { router: &self.router }
+        Sessions { router: &self.router, hold: Hold::Lasting }
     }
 
     pub fn transactions(&self) -> Transactions<'_> {

@@ -13,8 +13,8 @@ use tokio::time::sleep;
 
 use crate::edge::address::Caller;
 use crate::edge::admission::Admission;
-use crate::edge::receiver::{Next, ReceiveMode, Receiver, Refusals, consumed, unexpected};
-use crate::edge::router::{Router, not_found};
+use crate::edge::receiver::{Next, ReceiveMode, Receiver, Refusals, Terms, consumed, unexpected};
+use crate::edge::router::{Hold, Router, not_found};
 use crate::edge::sender::Sender;
 use crate::error::{Error, Result};
 use crate::exchange::{Answer, Read, ReadAnswer, Received, Wanted};
@@ -24,9 +24,15 @@ use crate::exchange::{Answer, Read, ReadAnswer, Received, Wanted};
 pub struct Messages<'a> {
     pub(super) router: &'a Arc<Router>,
     pub(super) admission: &'a Arc<Admission>,
+    pub(super) hold: Hold,
 }
 
 impl Messages<'_> {
+    /// The locks that are taken through it hang on a connection to this node (LOCK-28).
+    pub fn of_connection(self) -> Self {
+        Messages { hold: Hold::OfConnection, ..self }
+    }
+
     /// Stores a batch: all of it or nothing (SEND-3). The numbers are in the order of the messages.
     pub async fn send(
         self,
@@ -63,14 +69,16 @@ impl Messages<'_> {
         credit: u32,
     ) -> Result<Receiver> {
         let route = self.router.route(queue, self.router.deadline()).await?;
-        Ok(Receiver::attach(self.router.clone(), queue.into(), route, sub, mode, credit, None))
+        let terms = Terms { sub, mode, hold: self.hold };
+        Ok(Receiver::attach(self.router.clone(), queue.into(), route, terms, credit, None))
     }
 
     /// A receiver that is handed nothing, and told what becomes available (SEL-7).
     pub async fn watcher(self, queue: &str, sub: SubQueue) -> Result<Receiver> {
         let route = self.router.route(queue, self.router.deadline()).await?;
-        let (wanted, mode) = (Some(Wanted::Notices), ReceiveMode::PeekLock);
-        Ok(Receiver::attach(self.router.clone(), queue.into(), route, sub, mode, 0, wanted))
+        let wanted = Some(Wanted::Notices);
+        let terms = Terms { sub, mode: ReceiveMode::PeekLock, hold: self.hold };
+        Ok(Receiver::attach(self.router.clone(), queue.into(), route, terms, 0, wanted))
     }
 
     /// SEL-6: takes those of these messages that are available, wherever they are. The flag says that some
@@ -83,7 +91,7 @@ impl Messages<'_> {
         numbers: Vec<SequenceNumber>,
     ) -> Result<(Vec<Received>, bool)> {
         check_count("sequence_numbers", numbers.len(), queue)?;
-        let receiver = self.router.next_receiver(1);
+        let receiver = self.router.next_receiver(self.hold, 1);
         let command =
             Command::Select(Select { origin: None, queue: unrouted(sub), receiver, numbers });
         let deadline = self.router.deadline();
@@ -207,7 +215,7 @@ impl Messages<'_> {
             return self.find(queue).await.map(|()| Vec::new());
         }
         check_count("sequence_numbers", numbers.len(), queue)?;
-        let receiver = self.router.next_receiver(1);
+        let receiver = self.router.next_receiver(self.hold, 1);
         let receive = ReceiveDeferred { origin: None, queue: unrouted(sub), receiver, numbers };
         let command = Command::ReceiveDeferred(receive);
         let deadline = self.router.deadline();

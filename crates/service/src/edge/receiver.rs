@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::edge::address::Caller;
-use crate::edge::router::{Attachment, Failure, Route, Router, not_found};
+use crate::edge::router::{Attachment, Failure, Hold, Route, Router, not_found};
 use crate::error::{Error, ErrorKind, Result, Unavailable};
 use crate::exchange::{Attach, Detached, Event, Received, Sink, Wanted, release, release_session};
 use crate::leader::settle_requests;
@@ -43,6 +43,13 @@ pub enum ReceiveMode {
     PeekLock,
     /// A lock that the edge completes just before it hands the message out (LOCK-2).
     ReceiveAndDelete,
+}
+
+/// How a receiver receives.
+pub(crate) struct Terms {
+    pub sub: SubQueue,
+    pub mode: ReceiveMode,
+    pub hold: Hold,
 }
 
 /// What a receiver is waiting for.
@@ -100,13 +107,12 @@ impl Receiver {
         router: Arc<Router>,
         name: Arc<str>,
         route: Route,
-        sub: SubQueue,
-        mode: ReceiveMode,
+        Terms { sub, mode, hold }: Terms,
         credit: u32,
         session: Option<Wanted>,
     ) -> Receiver {
         let (_, events) = mpsc::channel(1);
-        let id = router.next_receiver(0);
+        let id = router.next_receiver(hold, 0);
         let waiting = router.local.receivers.add(id.link, route.entity);
         let mut receiver = Receiver {
             waiting,
@@ -280,6 +286,17 @@ impl Receiver {
             }
             Ok(refused)
         }
+    }
+
+    /// Gives back, without counting a delivery, what was handed over and is not settled, as far as it is
+    /// remembered.
+    pub fn release_arrived(&self) -> impl Future<Output = Result<Refusals>> + Send + 'static {
+        let release = |(sequence, nonce): (&SequenceNumber, &u64)| Settlement {
+            token: LockToken { sequence: *sequence, nonce: *nonce },
+            disposition: Disposition::Release,
+        };
+        let settlements = self.arrived.lock().iter().map(release).collect();
+        self.settle(settlements)
     }
 
     fn settle_request(

@@ -63,6 +63,16 @@ pub(crate) struct Router {
     last_number: AtomicU64,
 }
 
+/// What locks hang on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// Nothing but their time: whoever knows the token settles, through any node.
+    #[default]
+    Lasting,
+    /// A connection to this node: when the node ends, they do (LOCK-28).
+    OfConnection,
+}
+
 /// A command under way.
 pub(crate) type PendingCall = oneshot::Receiver<CallResult>;
 
@@ -107,9 +117,14 @@ impl Router {
         self.last_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The identity of a receiver that will have attached `epoch` times with its next attach.
-    pub fn next_receiver(&self, epoch: u32) -> ReceiverId {
-        ReceiverId { node: self.local.id, link: self.next_number(), epoch }
+    /// The identity of a receiver that has attached `epoch` times.
+    pub fn next_receiver(&self, hold: Hold, epoch: u32) -> ReceiverId {
+        let run = match hold {
+            Hold::Lasting => None,
+            Hold::OfConnection => Some(self.local.replication.run()),
+        };
+        // As many as a half of it can tell apart hold no locks at a time.
+        ReceiverId::new(self.local.id, run, self.next_number() as u32, epoch)
     }
 
     pub fn next_transaction(&self) -> TransactionId {

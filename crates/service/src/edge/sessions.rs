@@ -15,8 +15,8 @@ use tokio::time::timeout;
 
 use crate::edge::address::Caller;
 use crate::edge::messages::{DeletedParts, UNROUTED, acquired, check_count, out_of_range};
-use crate::edge::receiver::{Next, ReceiveMode, Receiver, Refusals, unexpected};
-use crate::edge::router::{Router, not_found};
+use crate::edge::receiver::{Next, ReceiveMode, Receiver, Refusals, Terms, unexpected};
+use crate::edge::router::{Hold, Router, not_found};
 use crate::error::{Error, Result};
 use crate::exchange::{Read, ReadAnswer, Received, Wanted};
 
@@ -31,9 +31,15 @@ pub struct Accepted {
 #[derive(Clone, Copy)]
 pub struct Sessions<'a> {
     pub(super) router: &'a Arc<Router>,
+    pub(super) hold: Hold,
 }
 
 impl Sessions<'_> {
+    /// The sessions that are accepted through it hang on a connection to this node (LOCK-28).
+    pub fn of_connection(self) -> Self {
+        Sessions { hold: Hold::OfConnection, ..self }
+    }
+
     /// SESS-6: takes the lock of this session, at once or not at all.
     pub async fn accept(
         self,
@@ -42,7 +48,7 @@ impl Sessions<'_> {
         session: SessionId,
         mode: ReceiveMode,
     ) -> Result<Accepted> {
-        let receiver = self.router.next_receiver(1);
+        let receiver = self.router.next_receiver(self.hold, 1);
         let command = SessionCommand::Accept(AcceptSession {
             origin: None,
             queue: QueueId { entity: UNROUTED, sub },
@@ -53,15 +59,9 @@ impl Sessions<'_> {
             Outcome::Accepted { token, until } => {
                 let route = self.router.route(queue, self.router.deadline()).await?;
                 let wanted = Some(Wanted::Held(token.clone()));
-                let receiver = Receiver::attach(
-                    self.router.clone(),
-                    queue.into(),
-                    route,
-                    sub,
-                    mode,
-                    0,
-                    wanted,
-                );
+                let terms = Terms { sub, mode, hold: self.hold };
+                let receiver =
+                    Receiver::attach(self.router.clone(), queue.into(), route, terms, 0, wanted);
                 Ok(Accepted { token, until, receiver })
             }
             other => Err(unexpected(&other, queue.into())),
@@ -79,8 +79,9 @@ impl Sessions<'_> {
     ) -> Result<Accepted> {
         let route = self.router.route(queue, self.router.deadline()).await?;
         let wanted = Some(Wanted::Next);
+        let terms = Terms { sub, mode, hold: self.hold };
         let mut receiver =
-            Receiver::attach(self.router.clone(), queue.into(), route, sub, mode, 0, wanted);
+            Receiver::attach(self.router.clone(), queue.into(), route, terms, 0, wanted);
         // At least as long as an answer takes where one is free.
         let wait = wait.max(Duration::from_millis(100));
         match timeout(wait, receiver.next()).await {
@@ -170,7 +171,7 @@ impl Sessions<'_> {
             return route.map(|_| Vec::new());
         }
         check_count("sequence_numbers", numbers.len(), queue)?;
-        let receiver = self.router.next_receiver(1);
+        let receiver = self.router.next_receiver(self.hold, 1);
         let (origin, entity) = (None, UNROUTED);
         let receive = ReceiveSessionDeferred { origin, entity, token, receiver, numbers };
         let command = Command::Session(SessionCommand::ReceiveDeferred(receive));

@@ -92,6 +92,8 @@ pub(crate) struct Group {
     idle: Mutex<BTreeMap<EntityId, Candidate>>,
     /// Permits one look at `effects`.
     pub stirred: Notify,
+    /// Permits one look at what leaders before left: the driver leads.
+    pub led: Notify,
     /// What open transactions wait with, while this node leads.
     pub claims: LockClaims,
 }
@@ -118,6 +120,7 @@ impl Group {
             guest: AtomicBool::new(false),
             idle: Mutex::default(),
             stirred: Notify::new(),
+            led: Notify::new(),
             claims: LockClaims::default(),
         };
         (group, Ends { inputs: inputs_end, reads: reads_end })

@@ -7,10 +7,11 @@ pub const LAYERS: &[Layer] = &[
     (&["disk", "metrics"], &["blocking"]),
     (&["error"], &[]),
     (&["sockets"], &[]),
+    (&["runs"], &[]),
     (&["config"], &["sockets"]),
     (
         &["group", "member", "observer", "peer", "raft"],
-        &["blocking", "config", "error", "metrics", "sockets"],
+        &["blocking", "config", "error", "metrics", "runs", "sockets"],
     ),
     (&["bootstrap"], &["blocking", "error", "peer"]),
     (&["retention"], &["blocking", "config", "disk", "group", "metrics", "raft"]),
@@ -29,6 +30,7 @@ pub const LAYERS: &[Layer] = &[
             "peer",
             "raft",
             "retention",
+            "runs",
         ],
     ),
 ];

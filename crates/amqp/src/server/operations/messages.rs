@@ -84,12 +84,18 @@ impl OperationContext {
         let broker = &self.broker;
         let received = match self.session.clone() {
             Some(token) => {
-                let receiving = broker.sessions().receive_deferred(name, token, mode, sequences);
+                let receiving = broker
+                    .sessions()
+                    .of_connection()
+                    .receive_deferred(name, token, mode, sequences);
                 let mut received = receiving.await?;
                 received.iter_mut().for_each(under_session);
                 received
             }
-            None => broker.messages().receive_deferred(name, *sub, mode, sequences).await?,
+            None => {
+                let messages = broker.messages().of_connection();
+                messages.receive_deferred(name, *sub, mode, sequences).await?
+            }
         };
         let entry = |received: &Received| {
             // What was deleted has no lock; the field is there all the same.
