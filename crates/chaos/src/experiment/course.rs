@@ -267,9 +267,7 @@ impl<'a> Course<'a> {
         let was_seen = end.is_some();
         let end = end.unwrap_or_default();
         let ends = faults.iter().filter(|fault| fault.kind.ends_nodes());
-        let at_ms = |since_ms| settled.begun_ms + since_ms;
-        let node_ends_ms =
-            ends.map(|fault| (at_ms(fault.begun_ms), at_ms(fault.ended_ms))).collect();
+        let node_ends_ms = ends.map(|fault| (fault.begun_ms, fault.ended_ms)).collect();
         let mut run = Run { entities, history, end, node_ends_ms, tolerance_ms: TOLERANCE_MS };
         run.history.calls.sort_by_key(|call| (call.answered_ms, call.asked_ms));
         if was_seen {
