@@ -113,4 +113,7 @@ class Failover:
         for worker in direct.values():
             worker.stop_sending()
         for suite, worker in direct.items():
-            yield {"run": "direct", "suite": suite, **worker.account()}
+            account = worker.account()
+            if back := account.get("given_back"):
+                account["failure"] = f"{back} locks were lost at nodes that live"
+            yield {"run": "direct", "suite": suite, **account}

@@ -28,11 +28,11 @@ sealed class Worker(string queue, bool detects, ServiceBusAdministrationClient a
     readonly ConcurrentDictionary<string, ConcurrentDictionary<long, byte>> numbers = new();
     readonly ConcurrentDictionary<long, byte> completed = new();
     /// <summary>By number: completions that found no lock.</summary>
-    readonly ConcurrentDictionary<long, Exception> unconfirmed = new();
+    readonly ConcurrentDictionary<long, byte> unconfirmed = new();
     readonly ConcurrentDictionary<string, int> errors = new();
     readonly CancellationTokenSource stop = new();
     readonly Stopwatch clock = Stopwatch.StartNew();
-    int completedAgain, deliveredAgain;
+    int completedAgain, deliveredAgain, givenBack;
     /// <summary>Milliseconds.</summary>
     int longestSend;
     /// <summary>Milliseconds of the clock.</summary>
@@ -111,13 +111,13 @@ sealed class Worker(string queue, bool detects, ServiceBusAdministrationClient a
         var known = numbers.GetOrAdd(args.Message.MessageId, _ => new());
         if (completed.ContainsKey(number)) Interlocked.Increment(ref completedAgain);
         if (!known.TryAdd(number, 1)) Interlocked.Increment(ref deliveredAgain);
-        if (unconfirmed.TryRemove(number, out var before)) Failed("complete", before);
+        if (unconfirmed.TryRemove(number, out _)) Interlocked.Increment(ref givenBack);
         try
         {
             await args.CompleteMessageAsync(args.Message);
             completed[number] = 1;
         }
-        catch (ServiceBusException lost) when (lost.Reason == ServiceBusFailureReason.MessageLockLost) { unconfirmed[number] = lost; }
+        catch (ServiceBusException lost) when (lost.Reason == ServiceBusFailureReason.MessageLockLost) { unconfirmed[number] = 1; }
         catch (Exception error) { Failed("complete", error); }
     }
 
@@ -155,6 +155,7 @@ sealed class Worker(string queue, bool detects, ServiceBusAdministrationClient a
             ["left"] = left,
             ["completed_again"] = completedAgain,
             ["unconfirmed"] = unconfirmed.Count,
+            ["given_back"] = givenBack,
             ["delivered_again"] = deliveredAgain,
             ["stored_twice"] = numbers.Values.Count(known => known.Count > 1),
         };

@@ -44,10 +44,11 @@ type Account struct {
 	acknowledged, unanswered map[string]bool
 	numbers                  map[string]map[int64]bool
 	completed                map[int64]bool
-	unconfirmed              map[int64]error
+	unconfirmed              map[int64]bool
 	errors                   map[string]int
 	completedAgain           int
 	deliveredAgain           int
+	givenBack                int
 	lastDelivery             time.Time
 	longestSend              time.Duration
 }
@@ -85,9 +86,9 @@ func (account *Account) delivered(name string, number int64) {
 	if account.numbers[name][number] {
 		account.deliveredAgain++
 	}
-	if err := account.unconfirmed[number]; err != nil {
+	if account.unconfirmed[number] {
 		delete(account.unconfirmed, number)
-		account.failed("complete", err)
+		account.givenBack++
 	}
 	account.numbers[name][number] = true
 }
@@ -141,6 +142,7 @@ func (account *Account) summary(left int64, detectsDuplicates bool) map[string]a
 		"left":            left,
 		"completed_again": account.completedAgain,
 		"unconfirmed":     len(account.unconfirmed),
+		"given_back":      account.givenBack,
 		"delivered_again": account.deliveredAgain,
 		"stored_twice":    storedTwice,
 		"longest_send":    fmt.Sprintf("%.1f s", account.longestSend.Seconds()),
@@ -220,7 +222,7 @@ func (account *Account) complete(receiver *sb.Receiver, message *sb.ReceivedMess
 	case err == nil:
 		account.completed[*message.SequenceNumber] = true
 	case errors.As(err, &typed) && typed.Code == sb.CodeLockLost:
-		account.unconfirmed[*message.SequenceNumber] = err
+		account.unconfirmed[*message.SequenceNumber] = true
 	default:
 		account.failed("complete", err)
 		return false
@@ -264,7 +266,7 @@ func failover(args []string) int {
 	account := &Account{
 		acknowledged: map[string]bool{}, unanswered: map[string]bool{},
 		numbers: map[string]map[int64]bool{}, completed: map[int64]bool{},
-		unconfirmed: map[int64]error{}, errors: map[string]int{},
+		unconfirmed: map[int64]bool{}, errors: map[string]int{},
 	}
 	stopping, ending := make(chan struct{}), make(chan struct{})
 	var senders, receivers sync.WaitGroup

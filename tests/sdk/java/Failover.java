@@ -52,10 +52,11 @@ final class Failover {
     private final ConcurrentMap<String, Set<Long>> numbers = new ConcurrentHashMap<>();
     private final Set<Long> completed = ConcurrentHashMap.newKeySet();
     /** By number: completions that found no lock. */
-    private final Map<Long, Throwable> unconfirmed = new ConcurrentHashMap<>();
+    private final Set<Long> unconfirmed = ConcurrentHashMap.newKeySet();
     private final ConcurrentMap<String, Integer> errors = new ConcurrentHashMap<>();
     private final AtomicInteger completedAgain = new AtomicInteger();
     private final AtomicInteger deliveredAgain = new AtomicInteger();
+    private final AtomicInteger givenBack = new AtomicInteger();
     private final AtomicLong longestSend = new AtomicLong();
     private volatile long lastDelivery = System.nanoTime();
     private volatile boolean stopping;
@@ -131,15 +132,14 @@ final class Failover {
         Set<Long> known = numbers.computeIfAbsent(message.getMessageId(), name -> ConcurrentHashMap.newKeySet());
         if (completed.contains(number)) completedAgain.incrementAndGet();
         if (!known.add(number)) deliveredAgain.incrementAndGet();
-        Throwable before = unconfirmed.remove(number);
-        if (before != null) failed("complete", before);
+        if (unconfirmed.remove(number)) givenBack.incrementAndGet();
         try {
             context.complete();
             completed.add(number);
         } catch (RuntimeException error) {
             boolean isLost = error instanceof ServiceBusException settled
                 && settled.getReason() == ServiceBusFailureReason.MESSAGE_LOCK_LOST;
-            if (isLost) unconfirmed.put(number, error);
+            if (isLost) unconfirmed.add(number);
             else failed("complete", error);
         }
     }
@@ -185,6 +185,7 @@ final class Failover {
         account.put("left", left);
         account.put("completed_again", completedAgain.get());
         account.put("unconfirmed", unconfirmed.size());
+        account.put("given_back", givenBack.get());
         account.put("delivered_again", deliveredAgain.get());
         account.put("stored_twice", numbers.values().stream().filter(known -> known.size() > 1).count());
         account.put("longest_send", "%.1f s".formatted(longestSend.get() / 1e9));

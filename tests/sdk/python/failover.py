@@ -9,6 +9,8 @@ stored_twice     received under two numbers: the SDK sent again what was not ans
                  that detects duplicates has to recognise
 unconfirmed      completed, but the answer died with a node: the SDK asked again, found the lock gone as
                  the message is (LOCK-8), and the message never came again
+given_back       completed, and refused, as the lock had gone with the node that its receiver was connected to
+                 (LOCK-28): the message came again, which no client of a node that lives may see
 delivered_again  the same number once more: its first receiver was cut off before it completed it
 longest_send     the slowest send, with all the SDK's own tries
 """
@@ -62,9 +64,9 @@ class Account:
         self.unanswered: set[str] = set()
         self.numbers: dict[str, set[int]] = collections.defaultdict(set)
         self.completed: set[int] = set()
-        self.unconfirmed: dict[int, Exception] = {}
+        self.unconfirmed: set[int] = set()
         self.errors: collections.Counter[str] = collections.Counter()
-        self.completed_again = self.delivered_again = 0
+        self.completed_again = self.delivered_again = self.given_back = 0
         self.last_delivery = time.monotonic()
         self.longest_send = 0.0
 
@@ -77,8 +79,8 @@ class Account:
         self.last_delivery = time.monotonic()
         self.completed_again += number in self.completed
         self.delivered_again += number in self.numbers[name]
-        if error := self.unconfirmed.pop(number, None):
-            self.failed("complete", error)
+        self.given_back += number in self.unconfirmed
+        self.unconfirmed.discard(number)
         self.numbers[name].add(number)
 
     def lost(self) -> set[str]:
@@ -95,6 +97,7 @@ class Account:
             "left": left,
             "completed_again": self.completed_again,
             "unconfirmed": len(self.unconfirmed),
+            "given_back": self.given_back,
             "delivered_again": self.delivered_again,
             "stored_twice": sum(len(numbers) > 1 for numbers in self.numbers.values()),
             "longest_send": f"{self.longest_send:.1f} s",
@@ -141,8 +144,8 @@ async def receive(receiver: ServiceBusReceiver, account: Account, ending: asynci
             try:
                 await receiver.complete_message(message)
                 account.completed.add(message.sequence_number)
-            except MessageLockLostError as error:
-                account.unconfirmed[message.sequence_number] = error
+            except MessageLockLostError:
+                account.unconfirmed.add(message.sequence_number)
             except Exception as error:
                 account.failed("complete", error)
 
