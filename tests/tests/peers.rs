@@ -288,6 +288,43 @@ async fn certificates_and_their_authority_are_replaced_under_load() -> anyhow::R
     Ok(())
 }
 
+/// What `cluster status` shows of each node comes from that node, and a certificate that ends soon is wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_node_tells_its_version_its_age_and_its_certificate() -> anyhow::Result<()> {
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let settings = Settings { nodes: 2, data_groups: 1, peer_tls: true, ..Settings::default() };
+    let mut cluster = Cluster::start(settings).await?;
+    let client = cluster.client()?;
+    let status = client.status(false).await?;
+    for node in &status.nodes {
+        ensure!(node.version.as_deref() == Some(env!("CARGO_PKG_VERSION")), "{node:?}");
+        ensure!(node.up_ms.is_some_and(|ms| ms > 0), "{node:?}");
+        ensure!(node.feature_level.is_some_and(|level| level > 0), "{node:?}");
+        let [end] = &node.certificates[..] else { anyhow::bail!("{node:?}") };
+        ensure!(end.r#use == "peers", "{node:?}");
+    }
+    for group in &status.groups {
+        ensure!(group.leader == 0 || group.led_ms.is_some(), "{group:?}");
+    }
+    ensure!(!status.wrong.iter().any(|wrong| wrong.contains("certificate")), "{status:?}");
+
+    let words = ["node", "2", "127.0.0.1", "--valid-for", "10days", "--overwrite"];
+    cert(&cluster.certs(), &words)?;
+    reload(&mut cluster, READ_AGAIN).await?;
+    let told = "node 2: its certificate for peers ends in 9 days; replace its files";
+    cluster
+        .wait_for_status("node 2 to tell that its certificate ends", |status| {
+            status.wrong.iter().any(|wrong| wrong == told)
+        })
+        .await?;
+    // Whoever is away tells nothing, and nothing is made up.
+    cluster.kill(2)?;
+    let status = client.status(false).await?;
+    let away = status.nodes.iter().find(|node| node.id == 2).context("node 2")?;
+    ensure!(away.version.is_none() && away.up_ms.is_none() && away.certificates.is_empty());
+    Ok(())
+}
+
 /// What would never be let in ends at its start, with one line that says why.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_with_another_ones_certificate_does_not_start() -> anyhow::Result<()> {

@@ -7,6 +7,12 @@ use crate::{
     Timestamp, TopicProperties,
 };
 
+/// What every cluster can do since it was founded.
+pub(crate) const FEATURE_LEVEL_FOUNDED: u32 = 1;
+/// Up to which this binary understands commands that not all versions know. Nobody proposes one of a level that
+/// a node of the cluster does not know: it could not read its log. Each level adds to the one before.
+pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_FOUNDED;
+
 /// A name in the directory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DirectoryRow {

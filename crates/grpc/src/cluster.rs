@@ -1,7 +1,9 @@
 //! `mayfly.v1.Cluster`.
 
 use domain::{Excerpt, GroupId, NodeRow, Refusal, Span};
-use service::{Broker, ClusterStatus, GroupView, Joined, NodeStatus, ReplicaView, Role};
+use service::{
+    Broker, CertificateEnd, ClusterStatus, GroupView, Joined, NodeStatus, ReplicaView, Role,
+};
 use tonic::{Request, Response, Status};
 use wire::v1;
 
@@ -157,7 +159,18 @@ fn shown(status: ClusterStatus) -> v1::StatusResponse {
 }
 
 fn node(status: NodeStatus) -> v1::NodeStatus {
+    let told = status.description;
+    let certificate =
+        |CertificateEnd { shown_to, at_s }| v1::CertificateEnd { r#use: shown_to, at_s };
     v1::NodeStatus {
+        feature_level: told.as_ref().map(|told| told.feature_level),
+        up_ms: told.as_ref().map(|told| told.up_ms),
+        version: told.as_ref().map(|told| told.version.clone()),
+        certificates: told
+            .into_iter()
+            .flat_map(|told| told.certificates)
+            .map(certificate)
+            .collect(),
         id: status.node,
         peer_address: status.addresses.peer_address,
         grpc_address: status.addresses.grpc_address,
@@ -182,6 +195,7 @@ fn group(view: GroupView) -> v1::GroupStatus {
         id: view.id.0.into(),
         leader: view.leader.unwrap_or(0),
         term: view.term,
+        led_ms: view.led_ms,
         replicas: view.replicas.into_iter().map(replica).collect(),
     }
 }

@@ -14,7 +14,7 @@ pub(crate) async fn metrics(State(app): State<App>) -> impl IntoResponse {
     let readiness = app.broker.cluster().readiness();
     service::metric::sampled(&readiness.groups, &readiness.peers, &depths);
     app.ledger.sample();
-    process::sample();
+    process::sample(app.broker.cluster().version());
     app.metrics.run_upkeep();
     ([(CONTENT_TYPE, TEXT)], app.metrics.render())
 }

@@ -1,4 +1,4 @@
-//! The process as the kernel sees it.
+//! The process as the kernel sees it, and of which version it is.
 
 use metrics::{Unit, describe_gauge, gauge};
 
@@ -7,6 +7,8 @@ const ANONYMOUS: &str = "process_resident_anonymous_bytes";
 /// All resident memory, mapped files included.
 const RESIDENT: &str = "process_resident_memory_bytes";
 const THREADS: &str = "process_threads";
+/// By `version`.
+const BUILD: &str = "mayfly_build_info";
 const OPEN_FILES: &str = "process_open_fds";
 
 /// Describes what `/metrics` tells of the process to the installed recorder.
@@ -15,10 +17,12 @@ pub fn describe() {
     describe_gauge!(RESIDENT, Unit::Bytes, "Resident memory.");
     describe_gauge!(THREADS, Unit::Count, "Threads.");
     describe_gauge!(OPEN_FILES, Unit::Count, "Open file descriptors.");
+    describe_gauge!(BUILD, Unit::Count, "Always 1, with the `version` of the binary.");
 }
 
-/// Sets the gauges. Where there is no procfs they stay as they are.
-pub(crate) fn sample() {
+/// Sets the gauges. Where there is no procfs those of the kernel stay as they are.
+pub(crate) fn sample(version: &'static str) {
+    gauge!(BUILD, "version" => version).set(1.0);
     if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
         for (field, name, unit) in [
             ("RssAnon:", ANONYMOUS, 1024.0),

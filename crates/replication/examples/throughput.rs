@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use domain::{Command, CreateQueue, Effect, EntityId, Entry, GroupId, NewMessage, Send, Timestamp};
-use replication::{Channel, Clocks, Config, Incoming, Leadership, Observer, Replication};
+use replication::{
+    Channel, Clocks, Config, Incoming, Leadership, NodeDescription, Observer, Replication,
+};
 use store::{LogStore, RowStore};
 use tokio::task::JoinSet;
 
@@ -30,6 +32,10 @@ impl Incoming for Quiet {
 
     fn clocks(&self) -> Clocks {
         Clocks { wall_us: 0, clock_us: 0 }
+    }
+
+    fn describe(&self) -> NodeDescription {
+        NodeDescription::default()
     }
 }
 

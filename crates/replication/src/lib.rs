@@ -37,7 +37,9 @@ pub use metrics::{
     describe as describe_metrics,
 };
 pub use node::Replication;
-pub use observer::{Clocks, Incoming, Leadership, Observer};
+pub use observer::{
+    CertificateEnd, Clocks, Incoming, Leadership, LedGroup, NodeDescription, Observer,
+};
 pub use peer::MESSAGE_BYTES_MAX;
 pub use peer::channel::{Channel, ChannelReceiver, ChannelSender, Closed};
 pub use peer::connection::PeerStatus;

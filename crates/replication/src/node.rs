@@ -23,6 +23,7 @@ use crate::group::{Group, Groups};
 use crate::peer::channel::{self, Channel};
 use crate::peer::clocks;
 use crate::peer::connection::{Peer, Peers};
+use crate::peer::description;
 use crate::peer::identity::{Check, Identity, Removed};
 use crate::peer::server::PeerPort;
 use crate::peer::v1;
@@ -30,8 +31,8 @@ use crate::raft::config::raft_config;
 use crate::retention::Retention;
 use crate::runs::{Run, Runs};
 use crate::{
-    ChannelError, Clocks, Config, DiskStatus, Error, Incoming, Observer, PeerStatus, ProposeError,
-    TransferError, Wanted, bootstrap, member, metrics,
+    ChannelError, Clocks, Config, DiskStatus, Error, Incoming, NodeDescription, Observer,
+    PeerStatus, ProposeError, TransferError, Wanted, bootstrap, member, metrics,
 };
 
 /// Longest a shutdown waits until others have taken over this node's leaderships.
@@ -401,6 +402,15 @@ impl Replication {
     pub async fn ask_clocks(&self, node: u64) -> Result<Clocks, ChannelError> {
         let peer = self.peer(node)?;
         clocks::ask(&peer).await
+    }
+
+    /// What a peer is; `None` if it is of a version that does not tell.
+    pub async fn ask_description(
+        &self,
+        node: u64,
+    ) -> Result<Option<NodeDescription>, ChannelError> {
+        let peer = self.peer(node)?;
+        description::ask(&peer).await
     }
 
     fn peer(&self, node: u64) -> Result<Arc<Peer>, ChannelError> {

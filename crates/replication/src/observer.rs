@@ -35,6 +35,37 @@ pub struct Clocks {
     pub clock_us: i64,
 }
 
+/// What a node is, as it tells itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeDescription {
+    /// Of its binary.
+    pub version: String,
+    /// Up to which it understands what others write into logs.
+    pub feature_level: u32,
+    /// Since its process started.
+    pub up_ms: u64,
+    pub certificates: Vec<CertificateEnd>,
+    /// Of the groups it leads.
+    pub led: Vec<LedGroup>,
+}
+
+/// Until when a certificate of a node counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateEnd {
+    /// "peers" or "clients".
+    pub shown_to: String,
+    /// Seconds since the Unix epoch.
+    pub at_s: i64,
+}
+
+/// A leadership, by whoever has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LedGroup {
+    pub group: GroupId,
+    pub term: u64,
+    pub led_ms: u64,
+}
+
 /// Answers peers for the layer above.
 pub trait Incoming: Send + Sync + 'static {
     /// Takes a channel that a peer opened. Called on replication's threads: spawn what serves the
@@ -43,4 +74,7 @@ pub trait Incoming: Send + Sync + 'static {
 
     /// What this node's clocks show now.
     fn clocks(&self) -> Clocks;
+
+    /// What this node is.
+    fn describe(&self) -> NodeDescription;
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::{Arriving, NodeRow, Outgoing};
 
+use crate::certificates::CertificateEnds;
 use crate::clock::Skew;
 
 /// One node's settings.
@@ -26,6 +27,8 @@ pub struct Config {
     pub note: Option<&'static str>,
     /// The binary's version, shown in `cluster status`.
     pub version: &'static str,
+    /// Until when its certificates count, as far as it has any.
+    pub certificates: CertificateEnds,
     /// How long a request may take before it is answered "not done" or "perhaps done". Default 10 s.
     pub request_timeout: Duration,
     /// Most bytes of sends that wait at this node to be stored; more are told to come back.
@@ -105,6 +108,7 @@ impl Config {
             note: None,
             durability: "synced",
             version: env!("CARGO_PKG_VERSION"),
+            certificates: CertificateEnds::default(),
             request_timeout: Duration::from_secs(10),
             sends_bytes_max: 64 * 1024 * 1024,
             forwarded: |outgoing, content| {

@@ -16,6 +16,7 @@
 //! done, perhaps done. A queue's requests enter the log in the order they were submitted (MSG-10).
 //! There is no task per message, and every hop carries batches.
 
+mod certificates;
 mod clock;
 mod config;
 mod error;
@@ -31,6 +32,7 @@ mod upkeep;
 
 mod node;
 
+pub use certificates::{CertificateEnds, certificate_trouble};
 pub use clock::{ClockReport, Skew};
 pub use config::{ClockConfig, Config, ForwardContent, Founding, IdleConfig, ProposerConfig};
 pub use edge::{
@@ -43,5 +45,5 @@ pub use edge::{
 pub use error::{Error, ErrorKind, Result, Unavailable, Unknown};
 pub use exchange::{GroupDepth, GroupHealth, NodeReport, Received, ReplicaHealth};
 pub use node::{Node, RunningNode};
-pub use replication::{DiskStatus, PeerStatus};
+pub use replication::{CertificateEnd, DiskStatus, NodeDescription, PeerStatus};
 pub use trace::Trace;

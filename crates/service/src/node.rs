@@ -8,7 +8,7 @@ use std::sync::Arc;
 use domain::{Effect, GroupId};
 use futures::future::join_all;
 use parking_lot::Mutex;
-use replication::{Channel, Clocks, Incoming, Leadership, Observer, Replication};
+use replication::{Channel, Clocks, Incoming, Leadership, NodeDescription, Observer, Replication};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -18,7 +18,7 @@ use crate::config::{Config, IdleConfig, ProposerConfig};
 use crate::edge::{Broker, Router};
 use crate::leader::{Driver, Ends, FORWARDS_WAITING_MAX, Group, Groups, Input, read_for};
 use crate::metric;
-use crate::peer::{LocalNode, serve};
+use crate::peer::{AboutNode, LocalNode, serve};
 use crate::upkeep::{
     Forwarder, IdleCoordinator, Reconciler, ReplicaBalancer, Space, Succession, Timekeeper,
     release_orphaned,
@@ -63,6 +63,7 @@ struct Listener {
     elected: Arc<Notify>,
     channels: mpsc::Sender<(u64, Channel)>,
     leader_changes: mpsc::Sender<(Instant, GroupId)>,
+    about: AboutNode,
 }
 
 impl Observer for Listener {
@@ -94,6 +95,10 @@ impl Incoming for Listener {
     fn clocks(&self) -> Clocks {
         self.clock.clocks()
     }
+
+    fn describe(&self) -> NodeDescription {
+        self.about.describe(&self.groups)
+    }
 }
 
 impl Node {
@@ -109,6 +114,7 @@ impl Node {
             elected,
             channels: channels_end,
             leader_changes: leader_changes_end,
+            about: AboutNode::new(config.version, config.certificates.clone()),
         });
         Node { config, listener, new_groups, channels, leader_changes }
     }
@@ -139,6 +145,7 @@ impl Node {
             clock: clock.clone(),
             groups: groups.clone(),
             receivers: Arc::default(),
+            about: listener.about.clone(),
         });
         let router = Router::new(config, local.clone(), listener.leader_changes.clone());
         let router = Arc::new(router);

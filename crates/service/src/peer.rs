@@ -1,6 +1,7 @@
 //! The nodes of a cluster to each other: what they say for their clients, how it gets there, and what each
 //! knows of itself.
 
+mod about_node;
 mod frame;
 mod link;
 mod links;
@@ -8,6 +9,7 @@ mod local;
 mod server;
 mod waiting_receivers;
 
+pub(crate) use self::about_node::AboutNode;
 pub(crate) use self::link::{Link, Outgoing};
 pub(crate) use self::links::Links;
 pub(crate) use self::local::{LocalNode, NOT_DEVELOPMENT};

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
+use crate::catalog::FEATURE_LEVEL_FOUNDED;
 use crate::machine::members::Members;
 use crate::machine::rules::check_rule;
 use crate::machine::view::View;
@@ -13,9 +14,6 @@ use crate::{
     Rows, SUBSCRIPTIONS_MAX, Span, SubQueue, SubscriptionProperties, Timestamp, subscription_path,
     validate,
 };
-
-/// The command variants this binary knows.
-const FEATURE_LEVEL: u32 = 1;
 
 /// Entities per group, counted once and kept, so that a creation does not read the directory.
 pub(super) struct GroupSizes(BTreeMap<GroupId, u64>);
@@ -111,7 +109,7 @@ impl<R: Rows> Catalog<'_, R> {
         if replication_factor == 0 {
             return missing("replication factor", "a group has at least one replica");
         }
-        let (next_entity, feature_level) = (1, FEATURE_LEVEL);
+        let (next_entity, feature_level) = (1, FEATURE_LEVEL_FOUNDED);
         let row =
             ClusterRow { cluster_id, data_groups, replication_factor, next_entity, feature_level };
         self.view.insert(Key::Cluster, Row::Cluster(row));

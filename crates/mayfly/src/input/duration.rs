@@ -57,6 +57,12 @@ pub fn show_ms(ms: u64) -> String {
     }
 }
 
+/// As people read it at a glance: its largest unit, and the next.
+pub fn show_about_ms(ms: u64) -> String {
+    let whole = show_ms(ms / 1000 * 1000);
+    whole.split(' ').take(2).collect::<Vec<_>>().join(" ")
+}
+
 /// A duration with a sign, in milliseconds: "+1y" or "-500ms".
 pub fn parse_offset_ms(text: &str) -> Result<i64, String> {
     let (sign, rest) = match text.split_at_checked(1) {
@@ -114,6 +120,20 @@ fn parts(text: &str, units: &[(char, f64)]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_glance_has_two_units() {
+        const DAY_MS: u64 = 86_400_000;
+        for (ms, shown) in [
+            (0, "0s"),
+            (999, "0s"),
+            (61_500, "1m 1s"),
+            (3 * DAY_MS + 7_384_000, "3days 2h"),
+            (3 * DAY_MS, "3days"),
+        ] {
+            assert_eq!(show_about_ms(ms), shown, "{ms}");
+        }
+    }
 
     #[test]
     fn durations_are_read_in_both_spellings() {

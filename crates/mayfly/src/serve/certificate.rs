@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use metrics::{Unit, describe_gauge, gauge};
+use service::{CertificateEnds, certificate_trouble};
 use tokio::signal::unix::{SignalKind, signal};
 use transport::{Shown, Tls};
 
@@ -12,8 +13,6 @@ use transport::{Shown, Tls};
 const EXPIRES: &str = "mayfly_certificate_expires_timestamp_seconds";
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// A certificate that ends within this is told of.
-const TOLD_BEFORE_SECONDS: i64 = 14 * DAY_SECONDS;
 /// Again and again, so that the log of a day has it.
 const TOLD_EVERY_SECONDS: i64 = DAY_SECONDS;
 const DAY_SECONDS: i64 = 24 * 3600;
@@ -25,12 +24,18 @@ pub enum Use {
     Peers,
 }
 
-impl fmt::Display for Use {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Use {
+    fn name(self) -> &'static str {
+        match self {
             Use::Clients => "clients",
             Use::Peers => "peers",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Use {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -44,14 +49,21 @@ pub fn describe() {
     );
 }
 
-/// Reloads for ever: when a file changes, and on SIGHUP. `accept`: whether a certificate may be shown.
-pub async fn keep_fresh(tls: Tls, whom: Use, accept: impl Fn(&Shown) -> Result<(), String>) {
+/// Reloads for ever: when a file changes, and on SIGHUP. `accept`: whether a certificate may be shown;
+/// `ends`: where it is noted until when it counts.
+pub async fn keep_fresh(
+    tls: Tls,
+    whom: Use,
+    ends: CertificateEnds,
+    accept: impl Fn(&Shown) -> Result<(), String>,
+) {
     let Ok(mut asked) = signal(SignalKind::hangup()) else { return };
     let mut seen = changed(&tls);
     let mut ending = Ending::default();
     loop {
         let (now, until) = (now(), tls.counts_until());
         gauge!(EXPIRES, "use" => whom.to_string()).set(until as f64);
+        ends.set(whom.name(), until);
         match ending.at(now, until) {
             Some(why) if until < now => {
                 tracing::error!("the certificate for {whom} {why}; replace its files");
@@ -90,15 +102,9 @@ impl Ending {
     fn at(&mut self, now: i64, until: i64) -> Option<String> {
         let is_due = self.0.is_none_or(|last| now - last >= TOLD_EVERY_SECONDS);
         let left = until - now;
-        if left > TOLD_BEFORE_SECONDS || !is_due {
-            return None;
-        }
+        let trouble = certificate_trouble(left).filter(|_| is_due)?;
         self.0 = Some(now);
-        Some(match left {
-            ..0 => "has expired: nobody takes it".to_owned(),
-            0..DAY_SECONDS => "ends within a day".to_owned(),
-            _ => format!("ends in {} days", left / DAY_SECONDS),
-        })
+        Some(trouble)
     }
 }
 

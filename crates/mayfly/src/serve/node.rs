@@ -11,7 +11,7 @@ use domain::NodeRow;
 use limits::Ledger;
 use metrics_exporter_prometheus::PrometheusHandle;
 use replication::{Dialler, Proof, Replication};
-use service::{Broker, ClockConfig, Founding, IdleConfig, RunningNode, Skew};
+use service::{Broker, CertificateEnds, ClockConfig, Founding, IdleConfig, RunningNode, Skew};
 use store::{DataDir, Durability, Founders, Identity, LogStore, Provenance, RowStore};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -88,7 +88,11 @@ pub async fn run(
         opened => opened?,
     };
     let databases = (log.clone(), rows.clone());
-    let node = service::Node::new(service_config(&config, cluster_id));
+    let ends = CertificateEnds::default();
+    let node = service::Node::new(service::Config {
+        certificates: ends.clone(),
+        ..service_config(&config, cluster_id)
+    });
     let peers = replication::Config {
         doorkeeper: ports.doorkeeper(peer_tls.as_ref()),
         dialler: peer_tls.clone().map(|peer_tls| Arc::new(peer_tls) as Arc<dyn Dialler>),
@@ -104,14 +108,15 @@ pub async fn run(
                     let address = own.as_ref().map(|own| own.peer.as_str());
                     shown.vouches_for(node, address, &peer_tls.cluster)
                 };
-                tokio::spawn(certificate::keep_fresh(tls, certificate::Use::Peers, accept));
+                let whom = certificate::Use::Peers;
+                tokio::spawn(certificate::keep_fresh(tls, whom, ends.clone(), accept));
             }
             let running = node.start(replication);
             serve(
                 &config,
                 exit_with_parent,
                 running,
-                Clients { ports, tls, recorder, entities, trail: trail.clone(), ledger },
+                Clients { ports, tls, ends, recorder, entities, trail: trail.clone(), ledger },
             )
             .await
         }
@@ -146,6 +151,8 @@ fn trail(config: &Config) -> anyhow::Result<Trail> {
 struct Clients {
     ports: Ports,
     tls: Option<Tls>,
+    /// Where it is noted until when its certificate counts.
+    ends: CertificateEnds,
     recorder: PrometheusHandle,
     /// What they shall find.
     entities: Option<Entities>,
@@ -170,10 +177,10 @@ async fn serve(
     clients: Clients,
 ) -> anyhow::Result<()> {
     tokio::spawn(process::sample(config.data_dir.clone()));
-    let Clients { ports, tls, recorder, entities, trail, ledger } = clients;
+    let Clients { ports, tls, ends, recorder, entities, trail, ledger } = clients;
     if let Some(tls) = &tls {
         let whom = certificate::Use::Clients;
-        tokio::spawn(certificate::keep_fresh(tls.clone(), whom, |_| Ok(())));
+        tokio::spawn(certificate::keep_fresh(tls.clone(), whom, ends, |_| Ok(())));
     }
     let (stop, stopping) = watch::channel(false);
     let FrontEnds { mut grpc, mut http, mut amqp } = ports.serve(

@@ -5,6 +5,7 @@ pub(crate) mod channel;
 pub(crate) mod clocks;
 pub(crate) mod codec;
 pub(crate) mod connection;
+pub(crate) mod description;
 pub(crate) mod identity;
 pub(crate) mod knock;
 pub(crate) mod network;

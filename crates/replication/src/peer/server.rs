@@ -26,7 +26,7 @@ use super::v1::peer_server::{Peer as PeerService, PeerServer};
 use super::v1::transfer_reply::Refused;
 use super::{
     CONNECTION_WINDOW_BYTES, FRAME_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES, append, channel,
-    snapshot, v1,
+    description, snapshot, v1,
 };
 use crate::group::{Group, Groups};
 use crate::raft::{TypeConfig, Vote, record};
@@ -214,6 +214,13 @@ impl PeerService for PeerPort {
         let Caller { node, run } = caller(&request)?;
         self.runs.part(node, run);
         Ok(Response::new(v1::PartReply {}))
+    }
+
+    async fn describe(
+        &self,
+        _: Request<v1::DescribeRequest>,
+    ) -> Result<Response<v1::DescribeReply>, Status> {
+        Ok(Response::new(description::told(self.incoming.describe())))
     }
 
     type AppendStream = BoxStream<'static, Result<v1::AppendReply, Status>>;

@@ -73,10 +73,12 @@ async fn the_death_of_a_node_closes_its_channels() {
 }
 
 #[tokio::test]
-async fn a_peer_tells_what_its_clocks_show() {
+async fn a_peer_tells_what_its_clocks_show_and_what_it_is() {
     let mut cluster = Cluster::with(2, Vec::new(), Default::default()).await;
     let told = soon("clocks", cluster.node(1).replication.ask_clocks(2)).await;
     assert_eq!(told, Ok(CLOCKS));
+    let told = soon("a description", cluster.node(1).replication.ask_description(2)).await;
+    assert_eq!(told, Ok(Some(description())));
     cluster.kill(2);
     let told = soon("an error", cluster.node(1).replication.ask_clocks(2)).await;
     assert!(matches!(told, Err(ChannelError::Unreachable { node: 2, .. })), "{told:?}");

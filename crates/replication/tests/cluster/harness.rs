@@ -15,8 +15,8 @@ use domain::{
 };
 use parking_lot::Mutex;
 use replication::{
-    Channel, Clocks, Config, Error, Incoming, Leadership, Limits, Observer, ProposeError,
-    Replication,
+    CertificateEnd, Channel, Clocks, Config, Error, Incoming, Leadership, LedGroup, Limits,
+    NodeDescription, Observer, ProposeError, Replication,
 };
 use store::{DataDir, Identity, LogStore, RowStore};
 use tempfile::TempDir;
@@ -29,6 +29,16 @@ pub const GROUP: GroupId = GroupId(1);
 pub const QUEUE: EntityId = EntityId(1);
 /// What every node's clocks show.
 pub const CLOCKS: Clocks = Clocks { wall_us: 5, clock_us: -7 };
+/// What every node tells of itself.
+pub fn description() -> NodeDescription {
+    NodeDescription {
+        version: "0.1.0-test".to_owned(),
+        feature_level: 7,
+        up_ms: 1 << 40,
+        certificates: vec![CertificateEnd { shown_to: "peers".to_owned(), at_s: -1 }],
+        led: vec![LedGroup { group: GroupId(u16::MAX), term: 3, led_ms: 4 }],
+    }
+}
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a node's observer heard.
@@ -58,6 +68,10 @@ impl Incoming for ChannelSink {
 
     fn clocks(&self) -> Clocks {
         CLOCKS
+    }
+
+    fn describe(&self) -> NodeDescription {
+        description()
     }
 }
 

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use domain::{
     Command, Counts, EntityId, EntityKind, GroupId, Key, NodeRow, Outcome, Refusal, Row, Rows,
     Span, Timestamp,
 };
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use replication::{DiskStatus, PeerStatus};
 use tokio::time::Instant;
 
@@ -74,14 +74,19 @@ impl<'a> Cluster<'a> {
         let rows = router.local.catalog();
         let (nodes, members) = (catalog::nodes(&rows), catalog::groups(&rows));
         let mut reports = BTreeMap::from([(node, router.local.report())]);
+        let mut told = BTreeMap::from([(node, router.local.describe())]);
         if !local {
             let others = nodes.keys().copied().filter(|other| *other != node);
-            let asked =
-                others.map(|other| async move { (other, router.links.report(other).await) });
-            let answers = join_all(asked).await.into_iter();
-            reports.extend(answers.filter_map(|(other, report)| Some((other, report?))));
+            let asked = others.map(|other| async move {
+                (other, join(router.links.report(other), router.links.describe(other)).await)
+            });
+            for (other, (report, description)) in join_all(asked).await {
+                reports.extend(report.map(|report| (other, report)));
+                told.extend(description.map(|description| (other, description)));
+            }
         }
-        let groups = status::groups(&reports, &members, &router.standings.confirmed());
+        let mut groups = status::groups(&reports, &members, &router.standings.confirmed());
+        status::date(&mut groups, &told);
         let led = |node| groups.iter().filter(|group| group.leader == Some(node)).count() as u32;
         let mut known = nodes;
         known.entry(node).or_insert_with(|| config.addresses.clone());
@@ -91,6 +96,7 @@ impl<'a> Cluster<'a> {
         };
         let roles = NodeRoles::new(&rows, &reports, &groups);
         known.extend(roles.replaced(&rows));
+        let now_s = now_s();
         let nodes = known.into_iter().map(|(node, addresses)| NodeStatus {
             node,
             role: roles.role(node, led(node)),
@@ -102,13 +108,19 @@ impl<'a> Cluster<'a> {
             clock: reports.get(&node).map_or_else(Default::default, |report| report.clock),
             note: {
                 let own = config.note.filter(|_| node == self.node()).map(str::to_owned);
-                let told = reports.get(&node).map(status::note).filter(|told| !told.is_empty());
-                own.into_iter().chain(told).collect::<Vec<_>>().join("; ")
+                let found = reports.get(&node).map(status::note).filter(|found| !found.is_empty());
+                let ends = told.get(&node).map(|told| status::ending(told, now_s));
+                own.into_iter()
+                    .chain(found)
+                    .chain(ends.into_iter().flatten())
+                    .collect::<Vec<_>>()
+                    .join("; ")
             },
+            description: told.get(&node).cloned(),
         });
         let nodes: Vec<NodeStatus> = nodes.collect();
         let wrong =
-            status::wrong(&nodes, &groups, &catalog::voters_wanted(&rows), &reports, &asked);
+            status::wrong(&nodes, &groups, &catalog::voters_wanted(&rows), &reports, &asked, now_s);
         ClusterStatus {
             wrong,
             cluster_id: catalog::cluster(&rows).map(|cluster| cluster.cluster_id),
@@ -211,6 +223,12 @@ impl<'a> Cluster<'a> {
         });
         sampled.await.unwrap_or_default()
     }
+}
+
+/// By this node's wall clock, as certificates are held against it.
+fn now_s() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// Of a command that has nothing to say but that it is done.

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::certificates::certificate_trouble;
 use crate::clock::ClockReport;
 use crate::edge::standings::{self, Confirmed};
 use crate::exchange::{BEHIND_ENTRIES, NodeReport};
 use domain::{GroupId, NodeRow};
-use replication::{DiskStatus, GroupStatus};
+use replication::{CertificateEnd, DiskStatus, GroupStatus, NodeDescription};
 
 /// The cluster as far as the asked node reaches it.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +52,8 @@ pub struct NodeStatus {
     pub clock: ClockReport,
     /// Empty, or what an operator should know.
     pub note: String,
+    /// Absent where the node was not reached, or is of a version that does not tell.
+    pub description: Option<NodeDescription>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +61,8 @@ pub struct GroupView {
     pub id: GroupId,
     pub leader: Option<u64>,
     pub term: u64,
+    /// How long the leader has led, as it says itself.
+    pub led_ms: Option<u64>,
     pub replicas: Vec<ReplicaView>,
 }
 
@@ -133,18 +138,41 @@ fn group(
         id,
         leader,
         term: seen.values().map(|group| group.term).max().unwrap_or(0),
+        led_ms: None,
         replicas: nodes.into_iter().map(replica).collect(),
     }
 }
 
+/// Since when each group is led, by its leader's own word.
+pub(crate) fn date(groups: &mut [GroupView], told: &BTreeMap<u64, NodeDescription>) {
+    for group in groups {
+        let leader = group.leader.and_then(|leader| told.get(&leader));
+        let led = leader.into_iter().flat_map(|leader| &leader.led);
+        group.led_ms = led
+            .filter(|led_group| led_group.group == group.id && led_group.term == group.term)
+            .map(|led_group| led_group.led_ms)
+            .next();
+    }
+}
+
+/// Certificates of a node that end soon, or have ended.
+pub(crate) fn ending(told: &NodeDescription, now_s: i64) -> Vec<String> {
+    let trouble = |CertificateEnd { shown_to, at_s }: &CertificateEnd| {
+        let why = certificate_trouble(at_s.saturating_sub(now_s))?;
+        Some(format!("its certificate for {shown_to} {why}; replace its files"))
+    };
+    told.certificates.iter().filter_map(trouble).collect()
+}
+
 /// What is wrong with a cluster, the worst first. `voters_wanted`: how many votes each group shall
-/// have; `asked`: the nodes that were.
+/// have; `asked`: the nodes that were; `now_s`: what certificates are held against.
 pub(crate) fn wrong(
     nodes: &[NodeStatus],
     groups: &[GroupView],
     voters_wanted: &BTreeMap<GroupId, usize>,
     reports: &BTreeMap<u64, NodeReport>,
     asked: &BTreeSet<u64>,
+    now_s: i64,
 ) -> Vec<String> {
     let mut wrong = Vec::new();
     let leaderless: Vec<String> = groups
@@ -167,6 +195,10 @@ pub(crate) fn wrong(
         let told = note(report);
         (!told.is_empty()).then(|| format!("node {node}: {told}"))
     }));
+    for node in nodes {
+        let ending = node.description.iter().flat_map(|told| ending(told, now_s));
+        wrong.extend(ending.map(|why| format!("node {}: {why}", node.node)));
+    }
     for group in groups.iter().filter(|group| group.leader.is_some()) {
         let votes = group.replicas.iter().filter(|replica| replica.voter).count();
         let wanted = voters_wanted.get(&group.id).copied().unwrap_or(0);
@@ -207,6 +239,8 @@ pub(crate) fn note(report: &NodeReport) -> String {
 
 #[cfg(test)]
 mod tests {
+    use replication::LedGroup;
+
     use super::*;
 
     fn status(group: u16, term: u64, leader: Option<u64>, applied: u64) -> GroupStatus {
@@ -287,6 +321,7 @@ mod tests {
             disk: None,
             clock: ClockReport::default(),
             note: String::new(),
+            description: None,
         };
         let low = DiskStatus { free_bytes: 9 << 20, reserve_bytes: 10 << 20, low: true };
         let replica = |node, lag, voter| ReplicaView {
@@ -296,11 +331,17 @@ mod tests {
             lag,
             ..ReplicaView::default()
         };
-        let group = |id, leader, replicas| GroupView { id: GroupId(id), leader, term: 1, replicas };
+        let group = |id, leader, replicas| GroupView {
+            id: GroupId(id),
+            leader,
+            term: 1,
+            led_ms: None,
+            replicas,
+        };
         let told = |nodes: &[NodeStatus], groups: &[GroupView], disk| {
             let report = NodeReport { disk, clock, groups: Vec::new() };
             let voters_wanted = [(GroupId(1), 3), (GroupId(2), 3), (GroupId(3), 3)].into();
-            wrong(nodes, groups, &voters_wanted, &[(1, report)].into(), &[1, 2, 3].into())
+            wrong(nodes, groups, &voters_wanted, &[(1, report)].into(), &[1, 2, 3].into(), 0)
         };
         let well = group(1, Some(1), vec![replica(1, 0, true), replica(2, 0, true)]);
         let comes = [1, 2, 3].map(|node| replica(node, 0, true)).into_iter();
@@ -327,6 +368,40 @@ mod tests {
             ],
             "node 9 was not asked"
         );
+    }
+
+    #[test]
+    fn what_a_node_tells_of_itself_dates_leaders_and_names_certificates_that_end() {
+        const DAY_S: i64 = 24 * 3600;
+        let end = |shown_to: &str, at_s| CertificateEnd { shown_to: shown_to.to_owned(), at_s };
+        let led_group = |group, term, led_ms| LedGroup { group: GroupId(group), term, led_ms };
+        let told = NodeDescription {
+            certificates: vec![
+                end("clients", 40 * DAY_S),
+                end("peers", 13 * DAY_S),
+                end("others", 9 * DAY_S),
+            ],
+            led: vec![led_group(1, 8, 700), led_group(2, 7, 900)],
+            ..NodeDescription::default()
+        };
+        assert_eq!(
+            ending(&told, 10 * DAY_S),
+            [
+                "its certificate for peers ends in 3 days; replace its files",
+                "its certificate for others has expired: nobody takes it; replace its files",
+            ]
+        );
+        let group = |id, leader| GroupView {
+            id: GroupId(id),
+            leader,
+            term: 8,
+            led_ms: None,
+            replicas: Vec::new(),
+        };
+        // Of the second group it tells of a term that is over; of the fourth its leader tells nothing.
+        let mut groups = [group(1, Some(2)), group(2, Some(2)), group(3, None), group(4, Some(3))];
+        date(&mut groups, &[(2, told)].into());
+        assert_eq!(groups.map(|group| group.led_ms), [Some(700), None, None, None]);
     }
 
     #[test]

@@ -269,7 +269,7 @@ impl Driver {
         tracing::info!(group = %self.group.id, term, timers, "leading");
         self.epochs = epoch;
         self.leading = Some(leading);
-        self.group.led.notify_one();
+        self.group.took_over.notify_one();
     }
 
     /// Leadership is lost: what was not proposed is certainly not done, and receivers look for the

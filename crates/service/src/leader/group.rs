@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use domain::{Command, Effect, EntityId, GroupId, Line, QueueId, ReceiverId, Refusal};
 use engine::{Candidate, Carried};
 use parking_lot::{Mutex, RwLock};
-use replication::Leadership;
+use replication::{Leadership, LedGroup};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::Instant;
 
 use crate::exchange::{Attach, NotRead, Read, ReadReply, Reply};
 use crate::leader::claims::LockClaims;
@@ -80,6 +81,8 @@ pub(crate) struct Group {
     /// Effects since the driver last looked, in order; collected while this node leads.
     effects: Mutex<Vec<Effect>>,
     leads: AtomicBool,
+    /// Of the leadership that this node has, its term and its begin.
+    led: Mutex<Option<(u64, Instant)>>,
     /// Nodes for whose want of disk space nothing is taken in (QUOTA-37); mostly none.
     short_of_space: RwLock<Vec<u64>>,
     /// Set by the timekeeper.
@@ -93,7 +96,7 @@ pub(crate) struct Group {
     /// Permits one look at `effects`.
     pub stirred: Notify,
     /// Permits one look at what leaders before left: the driver leads.
-    pub led: Notify,
+    pub took_over: Notify,
     /// What open transactions wait with, while this node leads.
     pub claims: LockClaims,
 }
@@ -114,13 +117,14 @@ impl Group {
             reads,
             effects: Mutex::default(),
             leads: AtomicBool::new(false),
+            led: Mutex::default(),
             short_of_space: RwLock::default(),
             may_stamp: AtomicBool::new(false),
             agreeing: Mutex::default(),
             guest: AtomicBool::new(false),
             idle: Mutex::default(),
             stirred: Notify::new(),
-            led: Notify::new(),
+            took_over: Notify::new(),
             claims: LockClaims::default(),
         };
         (group, Ends { inputs: inputs_end, reads: reads_end })
@@ -144,6 +148,13 @@ impl Group {
     /// one it missed would.
     pub fn leadership(&self, leadership: Leadership) {
         self.leads.store(matches!(leadership, Leadership::Leader { .. }), Ordering::Release);
+        let mut led = self.led.lock();
+        *led = match (leadership, *led) {
+            (Leadership::Leader { term }, Some(led)) if led.0 == term => Some(led),
+            (Leadership::Leader { term }, _) => Some((term, Instant::now())),
+            (Leadership::Follower { .. }, _) => None,
+        };
+        drop(led);
         if !self.leads() {
             self.effects.lock().clear();
             self.idle.lock().clear();
@@ -153,6 +164,12 @@ impl Group {
 
     pub fn leads(&self) -> bool {
         self.leads.load(Ordering::Acquire)
+    }
+
+    /// Since when this node leads, if it does.
+    pub fn led_group(&self) -> Option<LedGroup> {
+        let (term, since) = (*self.led.lock())?;
+        Some(LedGroup { group: self.id, term, led_ms: since.elapsed().as_millis() as u64 })
     }
 
     pub fn set_short_of_space(&self, on: Vec<u64>) {

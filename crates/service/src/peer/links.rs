@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::{EntityId, GroupId};
 use parking_lot::Mutex;
-use replication::Replication;
+use replication::{NodeDescription, Replication};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -53,6 +53,11 @@ impl Links {
         let (reply, report) = oneshot::channel();
         self.to(node).send(Outgoing::Report { reply });
         timeout(REPORT_TIMEOUT, report).await.ok()?.ok()
+    }
+
+    /// What a node is; `None` if it does not answer, or is of a version that does not tell.
+    pub async fn describe(&self, node: u64) -> Option<NodeDescription> {
+        timeout(REPORT_TIMEOUT, self.replication.ask_description(node)).await.ok()?.ok()?
     }
 
     /// As [`LocalNode::idle_report`](super::LocalNode::idle_report), of another node; nothing if it does

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use domain::{EntityId, GroupId, Refusal};
-use replication::{GroupRows, Replication};
+use replication::{GroupRows, NodeDescription, Replication};
 
 use crate::clock::Clock;
 use crate::exchange::{IdleReport, NodeReport};
 use crate::leader::{Group, Groups};
+use crate::peer::about_node::AboutNode;
 use crate::peer::waiting_receivers::WaitingReceivers;
 
 /// Most idle entities named at a time: their names must fit one frame.
@@ -28,6 +29,7 @@ pub(crate) struct LocalNode {
     pub groups: Arc<Groups>,
     /// Of this node's edge.
     pub receivers: Arc<WaitingReceivers>,
+    pub about: AboutNode,
 }
 
 impl LocalNode {
@@ -42,6 +44,11 @@ impl LocalNode {
 
     pub fn leads_the_catalog(&self) -> bool {
         self.replication.is_leader(GroupId::CATALOG)
+    }
+
+    /// What this node is.
+    pub fn describe(&self) -> NodeDescription {
+        self.about.describe(&self.groups)
     }
 
     /// What this node knows of its groups.

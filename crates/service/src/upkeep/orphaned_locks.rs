@@ -26,7 +26,7 @@ pub(crate) async fn release_orphaned(group: Arc<Group>, replication: Replication
     let mut ended_runs = replication.ended_runs();
     loop {
         tokio::select! {
-            () = group.led.notified() => (),
+            () = group.took_over.notified() => (),
             changed = ended_runs.changed() => if changed.is_err() { return },
         }
         if group.leads() {

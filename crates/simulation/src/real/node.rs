@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use domain::{Effect, GroupId};
 use replication::{
-    Channel, Clocks, Config, Error, GroupStatus, Incoming, Leadership, Limits, Observer,
-    Replication,
+    Channel, Clocks, Config, Error, GroupStatus, Incoming, Leadership, Limits, NodeDescription,
+    Observer, Replication,
 };
 use store::{DataDir, Identity, LogStore, Options, RowStore};
 use tokio::runtime::{Builder, Runtime};
@@ -91,6 +91,10 @@ impl Incoming for Nobody {
 
     fn clocks(&self) -> Clocks {
         Clocks { wall_us: 0, clock_us: 0 }
+    }
+
+    fn describe(&self) -> NodeDescription {
+        NodeDescription::default()
     }
 }
 

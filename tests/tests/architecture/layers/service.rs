@@ -3,14 +3,15 @@
 use super::Layer;
 
 pub const LAYERS: &[Layer] = &[
+    (&["certificates"], &[]),
     (&["clock"], &[]),
-    (&["config"], &["clock"]),
+    (&["config"], &["certificates", "clock"]),
     (&["error"], &[]),
     (&["exchange"], &["clock"]),
     (&["metric"], &["clock", "exchange"]),
     (&["leader"], &["clock", "config", "exchange", "metric"]),
-    (&["peer"], &["clock", "exchange", "leader"]),
-    (&["edge"], &["clock", "config", "error", "exchange", "leader", "peer"]),
+    (&["peer"], &["certificates", "clock", "exchange", "leader"]),
+    (&["edge"], &["certificates", "clock", "config", "error", "exchange", "leader", "peer"]),
     (&["trace"], &[]),
     (&["upkeep"], &["clock", "config", "edge", "exchange", "leader", "metric", "peer"]),
     (&["node"], &["clock", "config", "edge", "leader", "metric", "peer", "upkeep"]),

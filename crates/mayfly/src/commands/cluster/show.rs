@@ -3,7 +3,7 @@
 use client::v1;
 use serde_json::{Value, json};
 
-use crate::input::duration;
+use crate::input::{duration, instant};
 use crate::terminal;
 
 pub fn print(status: &v1::StatusResponse) -> anyhow::Result<()> {
@@ -23,10 +23,13 @@ pub fn print(status: &v1::StatusResponse) -> anyhow::Result<()> {
             node.id.to_string(),
             if node.reachable { "up" } else { "not reachable" }.to_owned(),
             role(node.role()).to_owned(),
+            node.version.clone().unwrap_or_else(unknown),
+            node.up_ms.map_or_else(unknown, duration::show_about_ms),
+            certificates(node),
+            node.clock_offset_ms.map_or_else(unknown, duration::show_offset_ms),
+            node.disk.as_ref().map_or_else(unknown, |disk| terminal::bytes(disk.free_bytes)),
             node.replicas.to_string(),
             node.groups_led.to_string(),
-            node.disk.as_ref().map_or_else(String::new, |disk| terminal::bytes(disk.free_bytes)),
-            node.clock_offset_ms.map_or_else(|| "?".to_owned(), duration::show_offset_ms),
             node.grpc_address.clone(),
             node.http_address.clone(),
             node.peer_address.clone(),
@@ -37,24 +40,50 @@ pub fn print(status: &v1::StatusResponse) -> anyhow::Result<()> {
         "node",
         "state",
         "role",
+        "version",
+        "up",
+        "certificate until",
+        "clock",
+        "disk free",
         "holds",
         "leads",
-        "disk free",
-        "clock",
         "grpc",
         "http",
         "peers",
         "note",
     ];
-    terminal::line(terminal::table(&header, &[0, 3, 4, 5], nodes.collect()))?;
+    terminal::line(terminal::table(&header, &[0, 7, 8, 9], nodes.collect()))?;
     terminal::line("")?;
     let groups = status.groups.iter().map(|group| {
         let leader = if group.leader == 0 { "none".into() } else { group.leader.to_string() };
         let replicas: Vec<String> = group.replicas.iter().map(replica).collect();
-        vec![group_name(group.id), leader, group.term.to_string(), replicas.join("  ")]
+        let led = match group.leader {
+            0 => String::new(),
+            _ => group.led_ms.map_or_else(unknown, duration::show_about_ms),
+        };
+        vec![group_name(group.id), leader, led, group.term.to_string(), replicas.join("  ")]
     });
-    let header = ["group", "leader", "term", "replicas (node: applied, flushed, behind)"];
-    terminal::line(terminal::table(&header, &[1, 2], groups.collect()))
+    let header = ["group", "leader", "for", "term", "replicas (node: applied, flushed, behind)"];
+    terminal::line(terminal::table(&header, &[1, 3], groups.collect()))
+}
+
+fn unknown() -> String {
+    "?".to_owned()
+}
+
+/// The day on which the first of a node's certificates ends; nothing where it has none.
+fn certificates(node: &v1::NodeStatus) -> String {
+    if node.version.is_none() {
+        return unknown();
+    }
+    let first = node.certificates.iter().map(|end| end.at_s).min();
+    first.map_or_else(String::new, day)
+}
+
+/// In UTC, as 2026-01-31.
+fn day(at_s: i64) -> String {
+    let at = instant::show_ms(u64::try_from(at_s).unwrap_or(0).saturating_mul(1000));
+    at.split('T').next().unwrap_or_default().to_owned()
 }
 
 fn role(role: v1::NodeRole) -> &'static str {
@@ -95,6 +124,14 @@ pub fn as_json(status: &v1::StatusResponse) -> Value {
             "http_address": node.http_address,
             "peer_address": node.peer_address,
             "note": node.note,
+            "version": node.version,
+            "feature_level": node.feature_level,
+            "up_ms": node.up_ms,
+            "certificates": node.certificates.iter().map(|end| json!({
+                "use": end.r#use,
+                "until": day(end.at_s),
+                "expires_at_s": end.at_s,
+            })).collect::<Vec<_>>(),
             "disk": node.disk.as_ref().map(|disk| json!({
                 "free_bytes": disk.free_bytes,
                 "reserve_bytes": disk.reserve_bytes,
@@ -119,6 +156,7 @@ pub fn as_json(status: &v1::StatusResponse) -> Value {
             "id": group.id,
             "leader": group.leader,
             "term": group.term,
+            "led_ms": group.led_ms,
             "replicas": group.replicas.iter().map(replica).collect::<Vec<_>>(),
         })
     };
