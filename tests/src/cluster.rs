@@ -44,6 +44,8 @@ pub struct Settings {
     pub reattach_seconds: u64,
     /// `security.secret`, and what clients send.
     pub secret: Option<&'static str>,
+    /// More of `[cluster]`.
+    pub cluster_config: &'static str,
     /// More of every node's configuration.
     pub config: &'static str,
     /// Every node has the same certificate, and speaks AMQP over TLS as well.
@@ -52,6 +54,8 @@ pub struct Settings {
     pub plain: bool,
     /// Nodes speak TLS among themselves, with certificates of [`Cluster::certs`].
     pub peer_tls: bool,
+    /// With `peer_tls`: clients are shown the same certificates, beside plain text.
+    pub node_tls: bool,
     /// With `tls`: clients may show certificates of [`Cluster::certs`]; what else `[tls.clients]` has.
     pub client_tls: Option<&'static str>,
     /// Every node has a port that takes everything.
@@ -72,10 +76,12 @@ impl Default for Settings {
             behind_proxies: false,
             reattach_seconds: 60,
             secret: None,
+            cluster_config: "",
             config: "",
             tls: false,
             plain: true,
             peer_tls: false,
+            node_tls: false,
             client_tls: None,
             any: false,
             odd: None,
@@ -86,7 +92,7 @@ impl Default for Settings {
 struct Node {
     config: PathBuf,
     log: PathBuf,
-    flags: &'static [&'static str],
+    flags: Vec<String>,
     /// Whom it asks to be taken into the cluster.
     join: Option<String>,
     /// Where clients are sent to.
@@ -228,7 +234,9 @@ impl Cluster {
                 flags: settings
                     .odd
                     .filter(|odd| odd.0 == position as u64 + 1)
-                    .map_or(&[], |odd| odd.1),
+                    .map_or(Vec::new(), |odd| {
+                        odd.1.iter().map(|flag| (*flag).to_owned()).collect()
+                    }),
                 grpc: address(ports[0]),
                 grpc_behind: settings.behind_proxies.then(|| address(ports[4])),
                 http: address(ports[1]),
@@ -268,6 +276,11 @@ impl Cluster {
                 let (certificate, key) =
                     (path(format!("node-{id}.pem")), path(format!("node-{id}.key")));
                 let authority = path("authority.pem".to_owned());
+                if settings.node_tls {
+                    tls += &format!(
+                        "[tls]\ncertificate = {certificate:?}\nkey = {key:?}\nplain = true\n"
+                    );
+                }
                 tls += &format!(
                     "[tls.peer]\nauthority = {authority:?}\ncertificate = {certificate:?}\nkey = {key:?}\n"
                 );
@@ -286,13 +299,14 @@ impl Cluster {
             let text = format!(
                 "[node]\nid = {id}\ndata_dir = {data:?}\ndevelopment = {}\n\
                  [listen]\namqp = {:?}\n{any}{}{grpc}\
-                 [cluster]\nid = \"{cluster_id:032x}\"\ndata_groups = {}\n{}\
+                 [cluster]\nid = \"{cluster_id:032x}\"\ndata_groups = {}\n{}{}\
                  [storage]\nlog_retain_mebibytes = {}\ndisk_reserve_mebibytes = {}\n{memory}\
                  [idle]\nreattach = \"{}s\"\n{tls}{secret}{}",
                 settings.development,
                 node.amqp,
                 amqps.unwrap_or_default(),
                 settings.data_groups,
+                settings.cluster_config,
                 members.join(""),
                 settings.log_retain_mebibytes,
                 settings.disk_reserve_mebibytes,
@@ -330,7 +344,7 @@ impl Cluster {
         self.nodes.push(Node {
             config,
             log,
-            flags: &[],
+            flags: Vec::new(),
             join: Some(self.nodes[via as usize - 1].grpc.clone()),
             grpc,
             grpc_behind: None,
@@ -343,6 +357,65 @@ impl Cluster {
         });
         self.start_node(id)?;
         Ok(id)
+    }
+
+    /// Starts another node that has a certificate of an authority, knows others by the same, and asks one that
+    /// is there, over TLS, to be taken in; what else it is started with. Its number here, which is the one in
+    /// its certificate unless several of them ask at once.
+    pub fn join_certified(
+        &mut self,
+        seed: &str,
+        number: u64,
+        certs: &Path,
+        flags: &[&str],
+    ) -> anyhow::Result<u64> {
+        let id = self.nodes.len() as u64 + 1;
+        let home = self.dir.path().join(format!("node-{id}"));
+        fs::create_dir_all(&home)?;
+        cert(certs, &["node", &number.to_string(), "127.0.0.1", "--overwrite"])?;
+        for end in ["pem", "key"] {
+            fs::copy(certs.join(format!("node-{number}.{end}")), home.join(format!("node.{end}")))?;
+        }
+        let ports = free_ports(4)?;
+        let [grpc, http, peer, amqp] =
+            [0, 1, 2, 3].map(|position| format!("127.0.0.1:{}", ports[position]));
+        let path = |name: &str| home.join(name);
+        let secret = self.secret.map(|secret| format!("[security]\nsecret = {secret:?}\n"));
+        let text = format!(
+            "[node]\ndata_dir = {:?}\ndevelopment = true\n\
+             [listen]\ngrpc = {grpc:?}\nhttp = {http:?}\npeer = {peer:?}\namqp = {amqp:?}\n\
+             [storage]\ndisk_reserve_mebibytes = 16\n\
+             [tls]\ncertificate = {:?}\nkey = {:?}\nplain = true\n[tls.peer]\nauthority = {:?}\n{}",
+            path("data"),
+            path("node.pem"),
+            path("node.key"),
+            certs.join("authority.pem"),
+            secret.unwrap_or_default()
+        );
+        let (config, log) = (path("mayfly.toml"), path("node.log"));
+        fs::write(&config, text)?;
+        self.nodes.push(Node {
+            config,
+            log,
+            flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
+            join: Some(seed.to_owned()),
+            grpc,
+            grpc_behind: None,
+            http,
+            peer,
+            amqp,
+            amqps: String::new(),
+            any: String::new(),
+            child: None,
+        });
+        self.start_node(id)?;
+        Ok(id)
+    }
+
+    /// As if this node had never been asked to join: it is started without that from now on.
+    pub fn forget_join(&mut self, id: u64) {
+        let node = self.node(id);
+        (node.join, node.flags) = (None, Vec::new());
     }
 
     fn node(&mut self, id: u64) -> &mut Node {
@@ -448,7 +521,7 @@ impl Cluster {
         let child = Command::new(program)
             .args(["serve", "--exit-with-parent", "--config"])
             .arg(&node.config)
-            .args(node.flags)
+            .args(&node.flags)
             .args(node.join.iter().flat_map(|seed| ["--join", seed]))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())

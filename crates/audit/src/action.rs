@@ -31,6 +31,8 @@ actions! {
     RulePut, "rule.put", "A subscription gets a rule, or another in the place of one.";
     RuleDelete, "rule.delete", "A subscription loses a rule.";
     MessagesPurge, "messages.purge", "Messages are deleted by the batch, as `mayfly purge` does.";
+    TokenCreate, "token.create", "A join token is made; `object` is its id, and the node it is for.";
+    TokenRevoke, "token.revoke", "It admits nobody any more.";
     NodeAdd, "node.add", "A node asks to be taken into the cluster.";
     NodeDrain, "node.drain", "A node is emptied, or is to be no longer.";
     NodeRemove, "node.remove", "A node leaves the cluster.";

@@ -85,6 +85,7 @@ impl Record {
             Some(Principal::Key { .. }) => ("key", None, None),
             Some(Principal::Rule { entity, .. }) => ("rule", Some(&**entity), None),
             Some(Principal::Certificate { subject, .. }) => ("certificate", None, Some(&**subject)),
+            Some(Principal::JoinToken { .. }) => ("join-token", None, None),
         };
         Line {
             at: self.at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
@@ -93,6 +94,10 @@ impl Record {
             address: self.caller.as_ref().and_then(|caller| caller.address),
             principal: self.caller.as_ref().map(|_| kind),
             key: principal.and_then(Principal::key_name).or(self.named_key.as_deref()),
+            token: match principal {
+                Some(Principal::JoinToken { id }) => Some(id),
+                _ => None,
+            },
             key_of,
             certificate,
             action: self.action.name(),
@@ -121,6 +126,8 @@ pub(crate) struct Line<'a> {
     pub key_of: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<&'a str>,
     pub action: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<&'a str>,
@@ -159,6 +166,10 @@ mod tests {
             (
                 Some(Principal::Certificate { subject: "CN=c".into(), key: "k".into() }),
                 r#""principal":"certificate","key":"k","certificate":"CN=c""#,
+            ),
+            (
+                Some(Principal::JoinToken { id: "0f".into() }),
+                r#""principal":"join-token","token":"0f""#,
             ),
         ] {
             let refused = Outcome::Refused("MessagingEntityAlreadyExists".into());

@@ -152,13 +152,19 @@ impl Trail {
         self.tell(refused);
         match (refused.denied, refused.peer) {
             (Denied::Proof(error), Some(peer)) if Guesses::is_one(error) => {
-                let mut guesses =
-                    self.shared.guesses.lock().unwrap_or_else(PoisonError::into_inner);
-                let wait_ms = guesses.wrong(peer.ip(), refused.claimed, self.now_ms());
-                Duration::from_millis(wait_ms)
+                self.delay(peer, refused.claimed)
+            }
+            (Denied::JoinToken { is_guess: true, .. }, Some(peer)) => {
+                self.delay(peer, refused.claimed)
             }
             _ => Duration::ZERO,
         }
+    }
+
+    /// A wrong guess came from there: how long its answer waits.
+    fn delay(&self, peer: SocketAddr, claimed: Option<&str>) -> Duration {
+        let mut guesses = self.shared.guesses.lock().unwrap_or_else(PoisonError::into_inner);
+        Duration::from_millis(guesses.wrong(peer.ip(), claimed, self.now_ms()))
     }
 
     fn tell(&self, refused: &Refused<'_>) {
@@ -179,9 +185,11 @@ impl Trail {
             return;
         }
         let (action, principal) = match denied {
-            Denied::Nothing | Denied::Proof(_) | Denied::Certificate(_) | Denied::Held(_) => {
-                (Action::ProofRefuse, None)
-            }
+            Denied::Nothing
+            | Denied::Proof(_)
+            | Denied::Certificate(_)
+            | Denied::JoinToken { .. }
+            | Denied::Held(_) => (Action::ProofRefuse, None),
             Denied::Right { principal, .. } => (Action::AccessRefuse, Some(principal.clone())),
         };
         let record = Record::new(action, path, Outcome::Refused(denied.reason().into()));
@@ -290,6 +298,11 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// It was not let in: that is told as a refusal, and not as something that was done.
+    pub fn withdraw(mut self) {
+        self.record = None;
+    }
+
     /// What came of it.
     pub fn end(mut self, outcome: Outcome) {
         if let Some(mut record) = self.record.take() {

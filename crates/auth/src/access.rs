@@ -57,6 +57,9 @@ pub enum Denied {
     /// Who he is, is proven.
     #[error("{principal} has no right '{}' on {}", right.name(), place(path))]
     Right { principal: Principal, right: Right, path: String },
+    /// A join token admits nobody here. `reason`: a word for it; `is_guess`: no such token is known.
+    #[error("{why}")]
+    JoinToken { reason: &'static str, why: String, is_guess: bool },
     /// What was sent was not even looked at.
     #[error("too many wrong keys came from this address; send the right one in {} s", seconds(*.0))]
     Held(Held),
@@ -67,9 +70,11 @@ impl Denied {
     pub fn is_for_want_of_a_key(&self) -> bool {
         match self {
             Denied::Proof(error) => error.is_for_want_of_a_key(),
-            Denied::Nothing | Denied::Certificate(_) | Denied::Right { .. } | Denied::Held(_) => {
-                false
-            }
+            Denied::Nothing
+            | Denied::Certificate(_)
+            | Denied::Right { .. }
+            | Denied::JoinToken { .. }
+            | Denied::Held(_) => false,
         }
     }
 
@@ -80,6 +85,7 @@ impl Denied {
             Denied::Proof(error) => error.reason(),
             Denied::Certificate(_) => "certificate",
             Denied::Right { .. } => "no-right",
+            Denied::JoinToken { reason, .. } => reason,
             Denied::Held(_) => "too-many",
         }
     }
@@ -87,7 +93,10 @@ impl Denied {
     /// The key that the proof was made with, where there is such a key.
     pub fn key_name(&self) -> Option<&str> {
         match self {
-            Denied::Nothing | Denied::Certificate(_) | Denied::Held(_) => None,
+            Denied::Nothing
+            | Denied::Certificate(_)
+            | Denied::JoinToken { .. }
+            | Denied::Held(_) => None,
             Denied::Proof(error) => error.key_name(),
             Denied::Right { principal, .. } => principal.key_name(),
         }

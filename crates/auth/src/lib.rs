@@ -4,7 +4,7 @@
 //! No clock and no socket: times are numbers, and what was granted is remembered by whoever asked.
 //!
 //! Reading order: rights, the paths they are for, who somebody is, keys, grants, certificates,
-//! proofs, guesses, access.
+//! proofs, tokens of nodes that join, guesses, access.
 
 mod right;
 
@@ -22,17 +22,23 @@ mod certified;
 
 mod token;
 
+mod join_token;
+
 mod guesses;
 
 mod offer;
 
 mod access;
 
+#[cfg(test)]
+mod fuzz;
+
 pub use access::{Access, Denied, Evidence, Keyring, named_path};
 pub use certified::{CertificateMap, Certified, NoClient};
 pub use cluster_uri::ClusterUri;
 pub use grant::Grant;
 pub use guesses::{Guesses, Held, network};
+pub use join_token::{JoinSecret, JoinToken, NoJoinToken};
 pub use key::{Key, Seal};
 pub use offer::{Offer, authorization, claimed_name};
 pub use path::{Reach, addressed, covers, entity_path, resource_path};

@@ -15,13 +15,15 @@ pub enum Principal {
     Rule { entity: Arc<str>, name: Arc<str> },
     /// Who showed a certificate of this name, which stands for a key of the node's configuration.
     Certificate { subject: Arc<str>, key: Arc<str> },
+    /// A node that joins, by the id of its token.
+    JoinToken { id: Arc<str> },
 }
 
 impl Principal {
     /// The key whose rights these are.
     pub fn key_name(&self) -> Option<&str> {
         match self {
-            Principal::Anyone => None,
+            Principal::Anyone | Principal::JoinToken { .. } => None,
             Principal::Key { name: key }
             | Principal::Rule { name: key, .. }
             | Principal::Certificate { key, .. } => Some(key),
@@ -38,6 +40,7 @@ impl fmt::Display for Principal {
             Principal::Certificate { subject, key } => {
                 write!(out, "certificate '{subject}' (key '{key}')")
             }
+            Principal::JoinToken { id } => write!(out, "join token '{id}'"),
         }
     }
 }

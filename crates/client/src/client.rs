@@ -295,6 +295,45 @@ impl Client {
         self.shared.call(Repeat::Always, self.patience(), attempt).await
     }
 
+    /// Makes a node a part of the cluster that has a join token. A repeat with the same `request` answers the
+    /// same.
+    pub async fn join(&self, request: v1::JoinRequest) -> Result<v1::AddNodeResponse, Error> {
+        let attempt = |node: Arc<Node>, _| {
+            let request = request.clone();
+            async move { node.cluster().join(node.request(request)).await }
+        };
+        self.shared.call(Repeat::Always, self.patience(), attempt).await
+    }
+
+    /// Has a join token be good, of whose secret the cluster is told a hash.
+    pub async fn create_join_token(
+        &self,
+        request: v1::CreateJoinTokenRequest,
+    ) -> Result<v1::CreateJoinTokenResponse, Error> {
+        let attempt = |node: Arc<Node>, _| {
+            let request = request.clone();
+            async move { node.cluster().create_join_token(node.request(request)).await }
+        };
+        self.shared.call(Repeat::Always, self.patience(), attempt).await
+    }
+
+    /// Every join token that the answering node has heard of.
+    pub async fn list_join_tokens(&self) -> Result<v1::ListJoinTokensResponse, Error> {
+        let attempt = |node: Arc<Node>, _| async move {
+            node.cluster().list_join_tokens(node.request(v1::ListJoinTokensRequest {})).await
+        };
+        self.shared.call(Repeat::Always, self.patience(), attempt).await
+    }
+
+    /// A join token admits nobody any more, whether there is such a one or not.
+    pub async fn revoke_join_token(&self, id: u64) -> Result<(), Error> {
+        let request = v1::RevokeJoinTokenRequest { id };
+        let attempt = |node: Arc<Node>, _| async move {
+            node.cluster().revoke_join_token(node.request(request)).await
+        };
+        self.shared.call(Repeat::Always, self.patience(), attempt).await.map(drop)
+    }
+
     /// Has all a node holds moved to others, or with `cancel` lets it have its share again. Returns
     /// once that is decided; [`Client::status`] shows how far it is.
     pub async fn drain_node(&self, id: u64, cancel: bool) -> Result<(), Error> {

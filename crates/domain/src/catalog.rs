@@ -2,16 +2,20 @@
 //! deleting an entity spans catalog and data group: the catalog records intent, the data group
 //! acts, the catalog confirms, and a reconciler finishes what a crash left.
 
+use thiserror::Error;
+
 use crate::{
-    Destination, EntityId, EntityKind, GroupId, NewRule, QueueProperties, SubscriptionProperties,
-    Timestamp, TopicProperties,
+    Destination, EntityId, EntityKind, GroupId, NewRule, QueueProperties, Span,
+    SubscriptionProperties, Timestamp, TopicProperties,
 };
 
 /// What every cluster can do since it was founded.
 pub(crate) const FEATURE_LEVEL_FOUNDED: u32 = 1;
 /// Up to which this binary understands commands that not all versions know. Nobody proposes one of a level that
 /// a node of the cluster does not know: it could not read its log. Each level adds to the one before.
-pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_FOUNDED;
+pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_JOIN_TOKENS;
+/// From which on there are join tokens.
+pub const FEATURE_LEVEL_JOIN_TOKENS: u32 = 2;
 
 /// A name in the directory.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,6 +102,62 @@ pub enum NodeState {
     Removed,
 }
 
+/// A join token, by its id; who has it knows the secret, and the cluster a hash of that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinTokenRow {
+    pub secret_hash: [u8; 32],
+    pub expires_at: Timestamp,
+    /// The only node it admits, if it is for one.
+    pub node: Option<u64>,
+    /// Whom it has admitted: it admits nobody else.
+    pub used: Option<TokenUse>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenUse {
+    pub node: u64,
+    pub at: Timestamp,
+    /// Drawn by the node for its question: a repeat is known by it.
+    pub request: u64,
+}
+
+/// Why a join token admits nobody. The text is one line that says what to do instead.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum JoinFault {
+    /// No token has this id and secret.
+    #[error(
+        "the join token is not known: it was revoked, or ended more than a day ago, or is another cluster's; \
+         make one with 'mayfly cluster token'"
+    )]
+    Unknown,
+    #[error(
+        "the join token has admitted node {node} already, and admits one node only; make another with \
+         'mayfly cluster token'"
+    )]
+    Used { node: u64 },
+    #[error(
+        "the join token ended {} s ago by the cluster's clock; make another with 'mayfly cluster token', \
+         with a longer --expires", .ago.0.div_ceil(1000)
+    )]
+    Expired { ago: Span },
+    /// `asked`: 0 of a node that names none.
+    #[error("{}", of_another_node(*.of, *.asked))]
+    OtherNode { of: u64, asked: u64 },
+}
+
+fn of_another_node(of: u64, asked: u64) -> String {
+    match asked {
+        0 => format!(
+            "the join token is for node {of}, and this node says no number; start it with --node {of}, or \
+             with the certificate of node {of}"
+        ),
+        asked => format!(
+            "the join token is for node {of}, and this is node {asked}; make one with 'mayfly cluster token \
+             --node {asked}'"
+        ),
+    }
+}
+
 /// Asked of the catalog group.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CatalogCommand {
@@ -145,11 +205,30 @@ pub enum CatalogCommand {
     /// Has a data group's replica live on another node from now on. `moves` is how often the group's
     /// replicas were moved before: who decided on an older view is refused.
     MoveReplica { group: GroupId, from: u64, to: u64, moves: u64 },
+    /// Has a join token be good for so long from now on, for one node or, with `None`, for any. A repeat
+    /// answers the same.
+    CreateJoinToken { id: u64, secret_hash: [u8; 32], lasts: Span, node: Option<u64> },
+    /// A join token admits nobody any more. A repeat is `Done`.
+    RevokeJoinToken { id: u64 },
+    /// As `AddNode`, of a node that has a join token, which is used up by it; under the next free number if
+    /// `node` is 0. A repeat, known by its request, answers the same.
+    Join { token: u64, secret_hash: [u8; 32], request: u64, node: u64, row: Box<NodeRow> },
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum CatalogOutcome {
     /// The row as it now stands. `fresh` is false where the row was there before: `Create` met an
     /// unfinished creation or deletion of that name, which the caller finishes first.
-    Entry { row: DirectoryRow, fresh: bool },
+    Entry {
+        row: DirectoryRow,
+        fresh: bool,
+    },
+    JoinTokenCreated {
+        expires_at: Timestamp,
+    },
+    /// The node's number.
+    Joined {
+        node: u64,
+    },
+    NotJoined(JoinFault),
 }

@@ -26,6 +26,7 @@ mod fire;
 mod fire_locks;
 mod forward;
 mod idle;
+mod join_tokens;
 mod lifecycle;
 mod manage;
 mod members;
@@ -337,7 +338,7 @@ impl<'a, R: Rows> Step<'a, R> {
     }
 
     fn catalog(&mut self) -> Catalog<'_, &'a R> {
-        Catalog { sizes: &mut self.machine.group_sizes, view: &mut self.view }
+        Catalog { at: self.at, sizes: &mut self.machine.group_sizes, view: &mut self.view }
     }
 
     /// The rules of topics, and no entity.

@@ -9,9 +9,9 @@ use bytes::Bytes;
 
 use crate::{
     ArrivalRow, Claim, Counts, DirectoryRow, EntityId, Forwarding, GroupId, GroupRow, HeldRow,
-    Lifetime, NodeRow, NodeState, Outcome, PerSubQueue, Properties, QueueId, QueueProperties,
-    ReceiverId, RuleRow, SequenceNumber, SessionId, SessionList, SessionRow, SessionTotals,
-    ShipmentRow, Span, Specifics, SystemProperty, Timestamp, Travel,
+    JoinTokenRow, Lifetime, NodeRow, NodeState, Outcome, PerSubQueue, Properties, QueueId,
+    QueueProperties, ReceiverId, RuleRow, SequenceNumber, SessionId, SessionList, SessionRow,
+    SessionTotals, ShipmentRow, Span, Specifics, SystemProperty, Timestamp, Travel,
 };
 
 /// Where a row stands. Variants are tables; their order and numbers are for ever.
@@ -83,6 +83,8 @@ pub enum Key {
     NodeState(u64),
     /// Catalog: how often a data group's replicas were moved; absent where they never were.
     Moves(GroupId),
+    /// Catalog: a join token, by its id.
+    JoinToken(u64),
 }
 
 /// Which deadlines of an entity; each has at most one timer.
@@ -148,6 +150,7 @@ pub enum Row {
     Arrival(ArrivalRow),
     NodeState(NodeState),
     Moves(u64),
+    JoinToken(JoinTokenRow),
 }
 
 /// What the group as a whole remembers.

@@ -1,18 +1,35 @@
 //! `mayfly.v1.Cluster`.
 
-use domain::{Excerpt, GroupId, NodeRow, Refusal, Span};
+use std::path::{Path, PathBuf};
+
+use auth::{Denied, JoinSecret};
+use bytes::Bytes;
+use domain::{Excerpt, GroupId, JoinFault, JoinTokenRow, NodeRow, Refusal, Span};
 use service::{
-    Broker, CertificateEnd, ClusterStatus, GroupView, Joined, NodeStatus, ReplicaView, Role,
+    Broker, CertificateEnd, ClusterStatus, Entrant, GroupView, Joined, NodeStatus, ReplicaView,
+    Role,
 };
 use tonic::{Request, Response, Status};
+use transport::Certificate;
 use wire::v1;
 
 use crate::api::cluster_server::Cluster;
-use crate::door::Door;
+use crate::door::{Door, Knock};
+use crate::right::joining;
 use crate::status::{refused, status};
+
+/// How nodes are let in that join the cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Joining {
+    /// By a join token only, whoever asks. Default false.
+    pub takes_a_token: bool,
+    /// PEM: the authorities that nodes are vouched for by, if they are by any. Read when a token is made.
+    pub authority: Option<PathBuf>,
+}
 
 pub(crate) struct ClusterService {
     pub door: Door,
+    pub joining: Joining,
 }
 
 #[tonic::async_trait]
@@ -73,27 +90,97 @@ impl Cluster for ClusterService {
         &self,
         request: Request<v1::AddNodeRequest>,
     ) -> Result<Response<v1::AddNodeResponse>, Status> {
+        let takes_a_token = self.joining.takes_a_token;
         let serve = |broker: Broker, asked: v1::AddNodeRequest| async move {
-            let v1::NodeAddress { id, peer_address, grpc_address, http_address } =
-                asked.node.unwrap_or_default();
-            for (what, address) in [
-                ("peer address", &peer_address),
-                ("gRPC address", &grpc_address),
-                ("HTTP address", &http_address),
-            ] {
-                if !is_address(address) {
-                    let why = format!("'{}' is no address; write host:port", Excerpt(address));
-                    return Err(refused(Refusal::Argument { what, why }, ""));
-                }
+            if takes_a_token {
+                let why = "this cluster takes nodes with a join token only; make one with 'mayfly cluster \
+                           token', and start the node with --join and --token-file";
+                return Err(refused(Refusal::InvalidOperation { why }, ""));
             }
-            let row = NodeRow { peer_address, grpc_address, http_address };
+            let (id, row) = node_row(asked.node)?;
             let added = broker.cluster().add_node((id != 0).then_some(id), row).await;
-            let Joined { cluster_id, node, nodes } = added.map_err(|error| status(&error))?;
-            Ok(Response::new(v1::AddNodeResponse {
-                cluster_id: format!("{cluster_id:032x}"),
-                id: node,
-                nodes: nodes.into_iter().map(|(id, row)| address(id, row)).collect(),
+            Ok(Response::new(joined(added.map_err(|error| status(&error))?)))
+        };
+        self.door.call(request, serve).await
+    }
+
+    async fn join(
+        &self,
+        request: Request<v1::JoinRequest>,
+    ) -> Result<Response<v1::AddNodeResponse>, Status> {
+        let visitor = self.door.visitor(&request);
+        let v1::JoinRequest { node, token_id: token, secret, request } = request.into_inner();
+        let who = joining(node.as_ref());
+        let serve = |broker: Broker| async move {
+            let (node, row) = node_row(node)?;
+            // One of another length is nobody's.
+            let Ok(secret) = <[u8; 32]>::try_from(&secret[..]) else {
+                return Ok(Err(denied(&JoinFault::Unknown)));
+            };
+            let secret_hash = JoinSecret(secret).hash();
+            let entrant = Entrant { token, secret_hash, request, node, row };
+            let answer = broker.cluster().join(entrant).await.map_err(|error| status(&error))?;
+            Ok(answer.map(joined).map_err(|fault| denied(&fault)))
+        };
+        self.door.join(visitor, Knock { token, who: &who }, serve).await
+    }
+
+    async fn create_join_token(
+        &self,
+        request: Request<v1::CreateJoinTokenRequest>,
+    ) -> Result<Response<v1::CreateJoinTokenResponse>, Status> {
+        let authority = self.joining.authority.clone();
+        let serve = |broker: Broker, asked: v1::CreateJoinTokenRequest| async move {
+            let v1::CreateJoinTokenRequest { id, secret_hash, lasts_ms, node } = asked;
+            let wrong =
+                |what, why: &str| refused(Refusal::Argument { what, why: why.to_owned() }, "");
+            let hash = <[u8; 32]>::try_from(&secret_hash[..]);
+            let hash = hash.map_err(|_| wrong("secret hash", "it is not 32 bytes long"))?;
+            if id == 0 {
+                return Err(wrong("id of a join token", "it is 0; draw one"));
+            }
+            let authorities = authority.as_deref().map(fingerprints).transpose();
+            let authorities = authorities
+                .map_err(|error| wrong("tls.peer.authority of the answering node", &error))?;
+            let (lasts, node) = (Span(lasts_ms), (node != 0).then_some(node));
+            let created = broker.cluster().create_join_token(id, hash, lasts, node).await;
+            Ok(Response::new(v1::CreateJoinTokenResponse {
+                expires_at_ms: created.map_err(|error| status(&error))?.0,
+                authorities: authorities.unwrap_or_default(),
             }))
+        };
+        self.door.call(request, serve).await
+    }
+
+    async fn list_join_tokens(
+        &self,
+        request: Request<v1::ListJoinTokensRequest>,
+    ) -> Result<Response<v1::ListJoinTokensResponse>, Status> {
+        let serve = |broker: Broker, _: v1::ListJoinTokensRequest| async move {
+            let tokens = broker.cluster().join_tokens().into_iter().map(|(id, row)| {
+                let JoinTokenRow { secret_hash: _, expires_at, node, used } = row;
+                v1::JoinTokenStatus {
+                    id,
+                    expires_at_ms: expires_at.0,
+                    node: node.unwrap_or(0),
+                    used_by: used.as_ref().map_or(0, |used| used.node),
+                    used_at_ms: used.map_or(0, |used| used.at.0),
+                }
+            });
+            let now_ms = broker.cluster().now_here().0.0;
+            Ok(Response::new(v1::ListJoinTokensResponse { tokens: tokens.collect(), now_ms }))
+        };
+        self.door.call(request, serve).await
+    }
+
+    async fn revoke_join_token(
+        &self,
+        request: Request<v1::RevokeJoinTokenRequest>,
+    ) -> Result<Response<v1::RevokeJoinTokenResponse>, Status> {
+        let serve = |broker: Broker, asked: v1::RevokeJoinTokenRequest| async move {
+            let revoked = broker.cluster().revoke_join_token(asked.id).await;
+            revoked.map_err(|error| status(&error))?;
+            Ok(Response::new(v1::RevokeJoinTokenResponse {}))
         };
         self.door.call(request, serve).await
     }
@@ -121,6 +208,50 @@ impl Cluster for ClusterService {
         };
         self.door.call(request, serve).await
     }
+}
+
+/// What a node asks to be known by: its number, and where it is reached.
+fn node_row(node: Option<v1::NodeAddress>) -> Result<(u64, NodeRow), Status> {
+    let v1::NodeAddress { id, peer_address, grpc_address, http_address } = node.unwrap_or_default();
+    for (what, address) in [
+        ("peer address", &peer_address),
+        ("gRPC address", &grpc_address),
+        ("HTTP address", &http_address),
+    ] {
+        if !is_address(address) {
+            let why = format!("'{}' is no address; write host:port", Excerpt(address));
+            return Err(refused(Refusal::Argument { what, why }, ""));
+        }
+    }
+    Ok((id, NodeRow { peer_address, grpc_address, http_address }))
+}
+
+fn joined(joined: Joined) -> v1::AddNodeResponse {
+    let Joined { cluster_id, node, nodes } = joined;
+    v1::AddNodeResponse {
+        cluster_id: format!("{cluster_id:032x}"),
+        id: node,
+        nodes: nodes.into_iter().map(|(id, row)| address(id, row)).collect(),
+    }
+}
+
+/// Why a join token lets nobody in, as it is counted and told.
+fn denied(fault: &JoinFault) -> Denied {
+    let reason = match fault {
+        JoinFault::Unknown => "token-unknown",
+        JoinFault::Used { .. } => "token-used",
+        JoinFault::Expired { .. } => "token-expired",
+        JoinFault::OtherNode { .. } => "token-of-another-node",
+    };
+    let is_guess = *fault == JoinFault::Unknown;
+    Denied::JoinToken { reason, why: fault.to_string(), is_guess }
+}
+
+/// Of each authority in a PEM file. The error is one line.
+fn fingerprints(path: &Path) -> Result<Vec<Bytes>, String> {
+    let read = Certificate::read_all(path).map_err(|error| error.to_string())?;
+    let print = |read: Certificate| Bytes::copy_from_slice(&read.fingerprint.0);
+    Ok(read.into_iter().map(print).collect())
 }
 
 /// A name and a port; whether somebody is there is seen when it is tried.

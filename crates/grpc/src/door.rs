@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use audit::{Action, Caller, Protocol, Refused, Trail};
-use auth::{Access, Certified, Denied, Evidence, Principal, Right, claimed_name};
+use auth::{Access, Certified, Denied, Evidence, JoinToken, Principal, Right, claimed_name};
 use limits::{Load, Party, Slot};
 use service::{Broker, KeyWatch, Transaction};
 use tonic::service::Interceptor;
@@ -96,6 +96,58 @@ impl Door {
             entry.end(outcome(&answer));
         }
         answer
+    }
+}
+
+/// Of a node that asks to be let in.
+pub(crate) struct Knock<'a> {
+    pub token: u64,
+    /// For the audit.
+    pub who: &'a str,
+}
+
+impl Door {
+    /// What takes a join token and no other proof.
+    pub const JOIN: &'static str = "Cluster/Join";
+
+    /// Lets a node be served that has a join token; `serve` knows whether it is good. Whoever has none waits
+    /// as for a wrong key.
+    pub async fn join<T, F: Future<Output = Result<Result<T, Denied>, Status>>>(
+        &self,
+        visitor: Visitor,
+        knock: Knock<'_>,
+        serve: impl FnOnce(Broker) -> F,
+    ) -> Result<Response<T>, Status> {
+        let Visitor { peer, .. } = visitor;
+        let id = JoinToken::show_id(knock.token);
+        let claimed = Some(id.as_str());
+        if let Err(held) = self.trail.admit(peer, claimed) {
+            return Err(self.refuse_token(peer, claimed, &held).await);
+        }
+        let principal = Some(Principal::JoinToken { id: id.as_str().into() });
+        let entry = self.trail.begin(visitor.caller(principal), Action::NodeAdd, knock.who);
+        let answer = match serve(self.broker.clone()).await {
+            Ok(Err(denied)) => {
+                entry.withdraw();
+                return Err(self.refuse_token(peer, claimed, &denied).await);
+            }
+            Ok(Ok(joined)) => Ok(Response::new(joined)),
+            Err(status) => Err(status),
+        };
+        entry.end(outcome(&answer));
+        answer
+    }
+
+    async fn refuse_token(
+        &self,
+        peer: Option<SocketAddr>,
+        claimed: Option<&str>,
+        denied: &Denied,
+    ) -> Status {
+        let (protocol, path, method) = (Protocol::Grpc, "", Door::JOIN);
+        let told = Refused { protocol, peer, denied, claimed, path, method };
+        tokio::time::sleep(self.trail.refuse(&told)).await;
+        refused(denied, path)
     }
 }
 
@@ -232,7 +284,7 @@ fn peer<T>(request: &Request<T>) -> Option<SocketAddr> {
 /// What a refusal is on the wire: who is not known from who is known and may not.
 fn refused(denied: &Denied, path: &str) -> Status {
     let (code, name, rule, retry) = match denied {
-        Denied::Nothing | Denied::Proof(_) | Denied::Certificate(_) => {
+        Denied::Nothing | Denied::Proof(_) | Denied::Certificate(_) | Denied::JoinToken { .. } => {
             (Code::Unauthenticated, "UnauthorizedAccessException", "ERR-17", v1::Retry::No)
         }
         Denied::Right { .. } => {

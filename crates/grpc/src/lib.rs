@@ -28,4 +28,5 @@ mod server;
 #[cfg(test)]
 mod tests;
 
+pub use cluster::Joining;
 pub use server::{Config, Error, serve};

@@ -2,7 +2,7 @@
 //! cannot be served, as the [`Door`](crate::door::Door) opens by it.
 
 use audit::Action;
-use auth::{Right, named_path};
+use auth::{JoinToken, Right, named_path};
 use domain::subscription_path;
 use limits::MANAGEMENT_CREDITS;
 use prost::Message;
@@ -144,6 +144,14 @@ asks! {
         format!("group {} to node {}", ask.group, ask.node);
     AddNodeRequest, "Cluster/AddNode", OPERATE, Some(Action::NodeAdd), |ask| String::new(),
         joining(ask.node.as_ref());
+    CreateJoinTokenRequest, "Cluster/CreateJoinToken", OPERATE, Some(Action::TokenCreate), |ask| String::new(),
+        match ask.node {
+            0 => format!("{} for any node", JoinToken::show_id(ask.id)),
+            node => format!("{} for node {node}", JoinToken::show_id(ask.id)),
+        };
+    ListJoinTokensRequest, "Cluster/ListJoinTokens", OPERATE, UNAUDITED, |_ask| String::new();
+    RevokeJoinTokenRequest, "Cluster/RevokeJoinToken", OPERATE, Some(Action::TokenRevoke), |ask| String::new(),
+        JoinToken::show_id(ask.id);
     DrainNodeRequest, "Cluster/DrainNode", OPERATE, Some(Action::NodeDrain), |ask| String::new(),
         format!("node {}{}", ask.id, if ask.cancel { " no longer" } else { "" });
     RemoveNodeRequest, "Cluster/RemoveNode", OPERATE, Some(Action::NodeRemove), |ask| String::new(),
@@ -234,7 +242,8 @@ fn rule_path(topic: &str, subscription: &str, rule: &str) -> String {
     format!("{}/rules/{rule}", below(topic, subscription))
 }
 
-fn joining(node: Option<&v1::NodeAddress>) -> String {
+/// For the audit: who asks to be let in.
+pub(crate) fn joining(node: Option<&v1::NodeAddress>) -> String {
     let address = node.map(|node| node.peer_address.as_str()).unwrap_or_default();
     match node.map_or(0, |node| node.id) {
         0 => format!("node at {address}"),
@@ -265,6 +274,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::door::Door;
 
     /// ERR-17: the methods of the API are those of the table, and each takes a right.
     #[test]
@@ -277,7 +287,9 @@ mod tests {
         let rows = TABLE.iter().chain(FORWARDING);
         let mut table: BTreeMap<&str, &[Right]> =
             rows.map(|(method, rights, _)| (*method, *rights)).collect();
-        for method in methods.filter(|method| method != v1::TransactRequest::METHOD) {
+        // The steps of a transaction take theirs; a node that joins has its token.
+        let others = [v1::TransactRequest::METHOD, Door::JOIN];
+        for method in methods.filter(|method| !others.contains(&method.as_str())) {
             let rights = table.remove(method.as_str());
             assert!(rights.is_some_and(|rights| !rights.is_empty()), "{method} takes no right");
         }

@@ -20,7 +20,7 @@ use crate::api::entities_server::EntitiesServer;
 use crate::api::messaging_server::MessagingServer;
 use crate::api::sessions_server::SessionsServer;
 use crate::api::transactions_server::TransactionsServer;
-use crate::cluster::ClusterService;
+use crate::cluster::{ClusterService, Joining};
 use crate::connection::ConnectionSlots;
 use crate::connection_limit::ConnectionLimit;
 use crate::door::{Door, KeyHolder};
@@ -59,6 +59,7 @@ pub struct Config {
     /// Most connections at a time; one more is told so, whatever it asks, and closed (QUOTA-13).
     /// Default [`Config::CONNECTIONS_MAX`].
     pub connections_max: usize,
+    pub joining: Joining,
 }
 
 impl Config {
@@ -73,6 +74,7 @@ impl Default for Config {
             trail: Trail::off(),
             ledger: Ledger::default(),
             connections_max: Config::CONNECTIONS_MAX,
+            joining: Joining::default(),
         }
     }
 }
@@ -109,7 +111,8 @@ pub async fn serve(
     let (reflection, older) = (reflection().build_v1()?, reflection().build_v1alpha()?);
 
     let entities = EntitiesServer::new(EntitiesService { door: door.clone() });
-    let cluster = ClusterServer::new(ClusterService { door: door.clone() });
+    let cluster = ClusterService { door: door.clone(), joining: config.joining };
+    let cluster = ClusterServer::new(cluster);
     let sessions = SessionsServer::new(SessionsService { door: door.clone() })
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);

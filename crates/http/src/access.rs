@@ -370,9 +370,11 @@ fn forwards(body: &[u8]) -> Vec<Forward> {
 /// 401, or 429 to whom is to come again later.
 fn unauthorized(probe: Option<Probe>, denied: &Denied, why: String) -> Response {
     let (code, wait_ms) = match denied {
-        Denied::Nothing | Denied::Proof(_) | Denied::Certificate(_) | Denied::Right { .. } => {
-            (StatusCode::UNAUTHORIZED, None)
-        }
+        Denied::Nothing
+        | Denied::Proof(_)
+        | Denied::Certificate(_)
+        | Denied::JoinToken { .. }
+        | Denied::Right { .. } => (StatusCode::UNAUTHORIZED, None),
         Denied::Held(held) => (StatusCode::TOO_MANY_REQUESTS, Some(held.wait_ms)),
     };
     let mut response = match probe.is_some() {

@@ -148,7 +148,8 @@ impl Ledger {
 
     fn account_of(&self, principal: &Principal) -> Arc<Account> {
         let name = match principal {
-            Principal::Anyone => Default::default(),
+            // Who has no key counts as one with all others who have none.
+            Principal::Anyone | Principal::JoinToken { .. } => Default::default(),
             Principal::Rule { entity, name } => (entity.to_string(), name.to_string()),
             Principal::Key { name: key } | Principal::Certificate { key, .. } => {
                 (String::new(), key.to_string())

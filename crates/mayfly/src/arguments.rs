@@ -6,71 +6,93 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-const FLAG: &str = "--secret";
-/// Of every command that has the flag; only the process's user reads its environment.
-const VARIABLE: &str = "MAYFLY_SECRET";
+/// Flags that hold something secret, and the variable of each, of every command that has the flag: only the
+/// process's user reads its environment.
+const SECRETS: [(&str, &str); 2] =
+    [("--secret", "MAYFLY_SECRET"), ("--token", "MAYFLY_JOIN_TOKEN")];
 
 /// A secret that is given as a flag stands in the process's title for everybody: this process begins anew
 /// with it in its environment. Whoever cannot goes on as he is.
-pub fn hide_secret() {
+pub fn hide_secrets() {
     let mut given = env::args_os();
     let name = given.next();
-    let Some((secret, others)) = without_secret(given.collect()) else { return };
+    let Some((secrets, others)) = without_secrets(given.collect()) else { return };
     let Ok(program) = env::current_exe() else { return };
     let mut again = Command::new(program);
     if let Some(name) = name {
         again.arg0(name);
     }
-    let error = again.args(others).env(VARIABLE, secret).exec();
+    let error = again.args(others).envs(secrets).exec();
     // Nothing is logged yet, and what was asked for can be done.
     drop(error);
 }
 
-/// The secret that is among the arguments, and the others.
-fn without_secret(given: Vec<OsString>) -> Option<(OsString, Vec<OsString>)> {
-    let (mut secret, mut others) = (None, Vec::new());
+/// The secrets that are among the arguments, by their variables, and the others.
+type Parted = (Vec<(&'static str, OsString)>, Vec<OsString>);
+
+/// `None`: there is none, or one is given twice, which is for the command to answer.
+fn without_secrets(given: Vec<OsString>) -> Option<Parted> {
+    let (mut secrets, mut others): Parted = Default::default();
     let mut given = given.into_iter();
     while let Some(argument) = given.next() {
-        let bytes = argument.as_bytes();
-        let assigned = bytes.strip_prefix(FLAG.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
-        match assigned {
-            Some(value) if secret.is_none() => secret = Some(OsString::from_vec(value.to_vec())),
-            None if argument == FLAG && secret.is_none() => secret = Some(given.next()?),
-            // Given twice: how that is answered is the command's.
-            _ if assigned.is_some() || argument == FLAG => return None,
-            _ => {
-                let is_last = argument == OsStr::new("--");
-                others.push(argument);
-                if is_last {
-                    others.extend(given.by_ref());
-                }
+        let Some((variable, assigned)) = secret_flag(&argument) else {
+            let is_last = argument == OsStr::new("--");
+            others.push(argument);
+            if is_last {
+                others.extend(given.by_ref());
             }
+            continue;
+        };
+        if secrets.iter().any(|(known, _)| *known == variable) {
+            return None;
         }
+        secrets.push((variable, assigned.or_else(|| given.next())?));
     }
-    secret.map(|secret| (secret, others))
+    (!secrets.is_empty()).then_some((secrets, others))
+}
+
+/// The variable of a secret's flag, and what is assigned to the flag within the same argument.
+fn secret_flag(argument: &OsStr) -> Option<(&'static str, Option<OsString>)> {
+    SECRETS.iter().find_map(|(flag, variable)| {
+        let rest = argument.as_bytes().strip_prefix(flag.as_bytes())?;
+        match rest.strip_prefix(b"=") {
+            Some(value) => Some((*variable, Some(OsString::from_vec(value.to_vec())))),
+            None => rest.is_empty().then_some((*variable, None)),
+        }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Each row: arguments; the secret, and the arguments without it.
+    /// Each row: arguments; the secrets, and the arguments without them.
     #[test]
     fn a_secret_is_told_from_other_arguments() {
+        const SECRET: &str = "MAYFLY_SECRET";
+        const TOKEN: &str = "MAYFLY_JOIN_TOKEN";
         for (given, expected) in [
-            ("serve --secret s --node 1", Some(("s", "serve --node 1"))),
-            ("serve --secret=s=t", Some(("s=t", "serve"))),
+            ("serve --secret s --node 1", Some((&[(SECRET, "s")][..], "serve --node 1"))),
+            ("serve --secret=s=t", Some((&[(SECRET, "s=t")], "serve"))),
+            ("serve --token t --join a", Some((&[(TOKEN, "t")], "serve --join a"))),
+            ("serve --token=t --secret s", Some((&[(TOKEN, "t"), (SECRET, "s")], "serve"))),
             ("serve --secret-file f", None),
+            ("serve --token-file f", None),
             ("serve --node 1", None),
+            ("cluster token --list", None),
             ("send q -- --secret s", None),
-            ("send q --secret s -- --secret t", Some(("s", "send q -- --secret t"))),
+            ("send q --secret s -- --secret t", Some((&[(SECRET, "s")], "send q -- --secret t"))),
             ("serve --secret", None),
             ("serve --secret s --secret t", None),
             ("serve --secret s --secret=t", None),
+            ("serve --token s --secret t --token u", None),
         ] {
             let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
-            let expected = expected.map(|(secret, others)| (secret.into(), words(others)));
-            assert_eq!(without_secret(words(given)), expected, "{given}");
+            let expected = expected.map(|(secrets, others)| {
+                let secrets = secrets.iter().map(|(name, value)| (*name, OsString::from(value)));
+                (secrets.collect(), words(others))
+            });
+            assert_eq!(without_secrets(words(given)), expected, "{given}");
         }
     }
 }

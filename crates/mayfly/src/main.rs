@@ -28,7 +28,7 @@ use std::process::ExitCode;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    arguments::hide_secret();
+    arguments::hide_secrets();
     let cli = match cli::parse() {
         Ok(cli) => cli,
         Err(code) => return code,

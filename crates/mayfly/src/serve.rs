@@ -35,6 +35,8 @@ Examples:
   MAYFLY_SECRET=… mayfly serve --data-dir ./data --join node1:5310 --advertise node4 \
     --grpc 0.0.0.0:5310 --http 0.0.0.0:5300 --peer 0.0.0.0:5320 --amqp 0.0.0.0:5672
                                                      joins a cluster that is there
+  mayfly serve --config /etc/mayfly/mayfly.toml --join https://node1:5310 --advertise node4 \
+    --token-file token                               the same with a token of 'mayfly cluster token'
   mayfly serve --data-dir ./data --emulator-config Config.json
                                                      with the entities of an emulator's file
   mayfly serve --print-config                        every setting with its default
@@ -79,6 +81,13 @@ pub struct ServeArgs {
     pub join: Option<Vec<String>>,
     #[command(flatten)]
     pub join_tls: TlsFlags,
+    /// What admits this node to the cluster it joins, once: a token of mayfly cluster token, in place of the
+    /// secret
+    #[arg(long, env = "MAYFLY_JOIN_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    pub token: Option<String>,
+    /// A file that holds the join token
+    #[arg(long, env = "MAYFLY_JOIN_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
     /// The host others reach this node by, where [[cluster.node]] does not say
     #[arg(long, env = "MAYFLY_ADVERTISE", value_name = "HOST")]
     pub advertise: Option<String>,

@@ -17,6 +17,7 @@ mod broker;
 mod cluster;
 mod entities;
 mod health;
+mod join_tokens;
 mod key_watch;
 mod members;
 mod messages;
@@ -33,6 +34,7 @@ pub use self::entities::{
     Entities, Listed, PAGE_MAX, Page, QueueInfo, Queues, Rules, Subscriptions, Topics,
 };
 pub(crate) use self::intents::Intents;
+pub use self::join_tokens::Entrant;
 pub use self::key_watch::{EntityKeys, KeyWatch};
 pub use self::members::Joined;
 pub use self::messages::Messages;

@@ -34,6 +34,7 @@
 //! | 42 Arrival | source u64, subqueue u8, destination u64 |
 //! | 43 NodeState | node u64 |
 //! | 44 Moves | group u16 |
+//! | 45 JoinToken | id u64 |
 //!
 //! A session that something follows ends in two zero bytes; a zero byte of its own is followed by
 //! 0xff, so that no session's keys lie among another's.
@@ -90,6 +91,7 @@ fn table(key: &Key) -> u8 {
         Key::Arrival(..) => 42,
         Key::NodeState(..) => 43,
         Key::Moves(..) => 44,
+        Key::JoinToken(..) => 45,
     }
 }
 
@@ -166,7 +168,9 @@ pub(crate) fn put_key(group: GroupId, key: &Key, out: &mut Vec<u8>) {
             number(*serial);
         }
         Key::Directory(name) => out.extend_from_slice(name.as_bytes()),
-        Key::Node(node) | Key::NodeState(node) => number(*node),
+        Key::Node(number_of) | Key::NodeState(number_of) | Key::JoinToken(number_of) => {
+            number(*number_of)
+        }
         Key::Group(group) | Key::Moves(group) => out.extend_from_slice(&group.0.to_be_bytes()),
         Key::Session(entity, session)
         | Key::SessionLocked(entity, session)
@@ -245,6 +249,7 @@ pub fn decode_key(bytes: &[u8]) -> Option<(GroupId, Key)> {
         42 => Key::Arrival(rest.queue()?, rest.entity()?),
         43 => Key::NodeState(rest.number()?),
         44 => Key::Moves(GroupId(rest.short()?)),
+        45 => Key::JoinToken(rest.number()?),
         _ => return None,
     };
     rest.0.is_empty().then_some((group, key))
@@ -399,6 +404,7 @@ mod tests {
             (queue(), entity()).prop_map(|(q, e)| Key::Arrival(q, e)),
             number().prop_map(Key::NodeState),
             any::<u16>().prop_map(|group| Key::Moves(GroupId(group))),
+            number().prop_map(Key::JoinToken),
         ]
     }
 

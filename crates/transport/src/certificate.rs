@@ -1,8 +1,8 @@
 //! What a certificate says, for people and for checks.
 
-use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
+use std::{fmt, fs};
 
 use auth::{Certified, ClusterUri};
 use rustls::pki_types::pem::PemObject;
@@ -81,6 +81,28 @@ impl Certificate {
                 .map_err(|error| TlsError::Damaged { path: path.to_owned(), error })
         };
         ders.iter().map(read).collect()
+    }
+
+    /// Of a PEM file, the certificates of these fingerprints alone, as PEM; nothing if there are none.
+    ///
+    /// # Errors
+    /// [`TlsError`], which names the file.
+    pub fn pick(path: &Path, wanted: &[[u8; 32]]) -> Result<Vec<u8>, TlsError> {
+        const END: &[u8] = b"-----END CERTIFICATE-----";
+        read_ders(path)?; // What is wrong with it is told as ever.
+        let unreadable = |error| TlsError::Unreadable { path: path.to_owned(), error };
+        let text = fs::read(path).map_err(unreadable)?;
+        let (mut picked, mut rest) = (Vec::new(), &text[..]);
+        while let Some(at) = rest.windows(END.len()).position(|part| part == END) {
+            let (block, after) = rest.split_at(at + END.len());
+            let der = CertificateDer::from_pem_slice(block).map_err(|error| wrong(path, error))?;
+            if wanted.contains(&Sha256::digest(&der).into()) {
+                picked.extend_from_slice(block);
+                picked.push(b'\n');
+            }
+            rest = after;
+        }
+        Ok(picked)
     }
 
     /// From DER. The error says what is wrong with it.
@@ -269,6 +291,31 @@ mod tests {
 
     fn uri(uri: &str) -> SanType {
         SanType::URI(uri.try_into().expect("letters"))
+    }
+
+    #[test]
+    fn certificates_are_picked_out_of_a_file_by_their_fingerprints() {
+        let made = |name: &str| {
+            let params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
+            let key = KeyPair::generate().expect("a key");
+            params.self_signed(&key).expect("a certificate")
+        };
+        let (one, two, other) = (made("one"), made("two"), made("other"));
+        let print = |of: &rcgen::Certificate| -> [u8; 32] { Sha256::digest(of.der()).into() };
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("authority.pem");
+        let text = format!("of ours:\n{}and of before:\r\n{}", one.pem(), two.pem());
+        std::fs::write(&path, text).expect("written");
+        let picked = |wanted: &[[u8; 32]]| {
+            let pem = Certificate::pick(&path, wanted).expect("it is read");
+            let ders: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+            ders.expect("it is PEM").iter().map(|der| der.to_vec()).collect::<Vec<_>>()
+        };
+        assert_eq!(picked(&[print(&two)]), [two.der().to_vec()]);
+        assert_eq!(picked(&[print(&two), print(&one)]), [one.der().to_vec(), two.der().to_vec()]);
+        assert_eq!(picked(&[print(&other)]), Vec::<Vec<u8>>::new());
+        assert_eq!(picked(&[]), Vec::<Vec<u8>>::new());
+        assert!(Certificate::pick(&dir.path().join("gone"), &[]).is_err());
     }
 
     #[test]

@@ -269,6 +269,17 @@ macro_rules! big_endian {
 }
 big_endian!(u8, u128, f32, f64);
 
+/// Of a hash.
+impl Codec for [u8; 32] {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self);
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<[u8; 32], Error> {
+        input.array()
+    }
+}
+
 /// A `u64` of random bits: a varint would take ten bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Random(pub u64);

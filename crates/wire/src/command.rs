@@ -222,6 +222,9 @@ choice!(CatalogCommand {
     14 => Drain { node, cancel },
     15 => Remove { node, dead },
     16 => MoveReplica { group, from, to, moves },
+    17 => CreateJoinToken { id, secret_hash, lasts, node },
+    18 => RevokeJoinToken { id },
+    19 => Join { token, secret_hash, request, node, row },
 });
 record!(NodeRow { peer_address, grpc_address, http_address });
 record!(DirectoryRow { entity, group, name, kind, request, state });

@@ -1,6 +1,8 @@
 //! Outcomes: kept in rows for repeats (SEND-8), and sent to the node that asked.
 
-use domain::{CatalogOutcome, Delivery, Fired, HeldLock, MessageState, Outcome, Refusal};
+use domain::{
+    CatalogOutcome, Delivery, Fired, HeldLock, JoinFault, MessageState, Outcome, Refusal,
+};
 
 use crate::codec::{choice, record};
 
@@ -23,7 +25,18 @@ choice!(Outcome {
     40 => Committed { performed },
 });
 record!(Fired { activated, dropped, dead_lettered, released, late_ms_max, late_ms_sum, more });
-choice!(CatalogOutcome { 1 => Entry { row, fresh } });
+choice!(CatalogOutcome {
+    1 => Entry { row, fresh },
+    2 => JoinTokenCreated { expires_at },
+    3 => Joined { node },
+    4 => NotJoined(fault),
+});
+choice!(JoinFault {
+    1 => Unknown,
+    2 => Used { node },
+    3 => Expired { ago },
+    4 => OtherNode { of, asked },
+});
 
 record!(Delivery {
     sequence,

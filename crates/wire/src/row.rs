@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use domain::{
-    ClusterRow, Counts, DeadlineRow, EntityRow, EntityState, GroupRow, Key, Lifetime, LockRow,
-    MessageRow, Meta, NodeState, ProducerRow, Row, ScheduledRow,
+    ClusterRow, Counts, DeadlineRow, EntityRow, EntityState, GroupRow, JoinTokenRow, Key, Lifetime,
+    LockRow, MessageRow, Meta, NodeState, ProducerRow, Row, ScheduledRow, TokenUse,
 };
 
 use crate::codec::{Random, choice, record};
@@ -60,6 +60,7 @@ pub fn put_row(row: &Row, out: &mut Vec<u8>) {
         Row::Arrival(row) => put(row, out),
         Row::NodeState(state) => put(state, out),
         Row::Moves(count) => put(count, out),
+        Row::JoinToken(row) => put(row, out),
     }
 }
 
@@ -105,6 +106,7 @@ pub fn decode_row(key: &Key, value: &[u8]) -> Result<Row, Error> {
         Key::Arrival(..) => Row::Arrival(take(&mut input)?),
         Key::NodeState(_) => Row::NodeState(take(&mut input)?),
         Key::Moves(_) => Row::Moves(take(&mut input)?),
+        Key::JoinToken(_) => Row::JoinToken(take(&mut input)?),
     };
     input.finish()?;
     Ok(row)
@@ -165,6 +167,8 @@ record!(ProducerRow { first, highest, seen });
 record!(ClusterRow { cluster_id, data_groups, replication_factor, next_entity, feature_level });
 record!(GroupRow { replicas });
 choice!(NodeState { 0 => Draining, 1 => Removed });
+record!(JoinTokenRow { secret_hash, expires_at, node, used });
+record!(TokenUse { node, at, request });
 
 /// A nonce is random, hence not a varint.
 impl Codec for LockRow {

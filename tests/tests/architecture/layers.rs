@@ -2,6 +2,7 @@
 
 mod amqp;
 mod amqp_protocol;
+mod auth;
 mod chaos;
 mod client;
 mod domain;
@@ -30,6 +31,7 @@ pub const CRATES: &[(&str, &[Layer])] = &[
     ("store", store::LAYERS),
     ("replication", replication::LAYERS),
     ("amqp-protocol", amqp_protocol::LAYERS),
+    ("auth", auth::LAYERS),
     ("message-content", message_content::LAYERS),
     ("service", service::LAYERS),
     ("amqp", amqp::LAYERS),

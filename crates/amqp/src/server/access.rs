@@ -207,7 +207,10 @@ impl Grants {
     fn keep(&mut self) {
         let of_rule = |given: &Given| match &given.grant.principal {
             Principal::Rule { entity, .. } => Some(entity.clone()),
-            Principal::Anyone | Principal::Key { .. } | Principal::Certificate { .. } => None,
+            Principal::Anyone
+            | Principal::Key { .. }
+            | Principal::Certificate { .. }
+            | Principal::JoinToken { .. } => None,
         };
         let entities: BTreeSet<Arc<str>> = self.granted.iter().filter_map(of_rule).collect();
         let Some(keys) = self.keys.as_ref().filter(|_| entities.len() + self.kept.len() > 0) else {

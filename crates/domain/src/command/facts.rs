@@ -183,7 +183,10 @@ impl CatalogCommand {
             | CatalogCommand::AddNode { .. }
             | CatalogCommand::Drain { .. }
             | CatalogCommand::Remove { .. }
-            | CatalogCommand::MoveReplica { .. } => (Repeat::Harmless, false),
+            | CatalogCommand::MoveReplica { .. }
+            | CatalogCommand::CreateJoinToken { .. }
+            | CatalogCommand::RevokeJoinToken { .. }
+            | CatalogCommand::Join { .. } => (Repeat::Harmless, false),
         };
         Facts { adds_data, ..Facts::by(Requester::Node, repeat, None) }
     }

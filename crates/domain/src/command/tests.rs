@@ -39,7 +39,7 @@ variants!(Command, command_name, COMMANDS:
     Refuse Forward Commit Select);
 variants!(CatalogCommand, catalog_name, CATALOG:
     Found Create CreateTopic CreateSubscription Created Withdraw Delete Deleted Seal Spare SetNode
-    AddNode Drain Remove MoveReplica);
+    AddNode Drain Remove MoveReplica CreateJoinToken RevokeJoinToken Join);
 variants!(SessionCommand, session_name, SESSION:
     Accept Receive Resume Renew Release SetState ReceiveDeferred DeleteBatch Fire);
 variants!(TopicCommand, topic_name, TOPIC:
@@ -398,6 +398,11 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
         nodes: vec![],
     };
     let move_replica = CatalogCommand::MoveReplica { group: GroupId(1), from: 1, to: 2, moves: 0 };
+    let secret_hash = [1; 32];
+    let create_token =
+        CatalogCommand::CreateJoinToken { id: 1, secret_hash, lasts: Span(1), node: None };
+    let join =
+        CatalogCommand::Join { token: 1, secret_hash, request: 1, node, row: Box::new(row()) };
     vec![
         (found, Harmless, &[]),
         (create, DoneAgain, &[AddsData]),
@@ -414,6 +419,9 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
         (CatalogCommand::Drain { node, cancel: false }, Harmless, &[]),
         (CatalogCommand::Remove { node, dead: false }, Harmless, &[]),
         (move_replica, Harmless, &[]),
+        (create_token, Harmless, &[]),
+        (CatalogCommand::RevokeJoinToken { id: 1 }, Harmless, &[]),
+        (join, Harmless, &[]),
     ]
 }
 

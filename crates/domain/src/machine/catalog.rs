@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use crate::catalog::FEATURE_LEVEL_FOUNDED;
+use crate::machine::join_tokens::{JoinTokens, Joining};
 use crate::machine::members::Members;
 use crate::machine::rules::check_rule;
 use crate::machine::view::View;
@@ -41,6 +42,7 @@ fn entry(row: DirectoryRow, fresh: bool) -> Result<Outcome, Refusal> {
 
 /// The directory of names, and the cluster's description. A catalog's group has no entities.
 pub(super) struct Catalog<'s, R> {
+    pub at: Timestamp,
     pub sizes: &'s mut Option<GroupSizes>,
     pub view: &'s mut View<R>,
 }
@@ -80,7 +82,18 @@ impl<R: Rows> Catalog<'_, R> {
             CatalogCommand::MoveReplica { group, from, to, moves } => {
                 self.members().move_replica(group, from, to, moves)
             }
+            CatalogCommand::CreateJoinToken { id, secret_hash, lasts, node } => {
+                self.join_tokens().create(id, secret_hash, lasts, node)
+            }
+            CatalogCommand::RevokeJoinToken { id } => Ok(self.join_tokens().revoke(id)),
+            CatalogCommand::Join { token, secret_hash, request, node, row } => {
+                self.join_tokens().join(token, secret_hash, Joining { request, node, row: *row })
+            }
         }
+    }
+
+    fn join_tokens(&mut self) -> JoinTokens<'_, R> {
+        JoinTokens { at: self.at, members: Members { view: self.view } }
     }
 
     fn members(&mut self) -> Members<'_, R> {
@@ -330,7 +343,7 @@ impl<R: Rows> Catalog<'_, R> {
     }
 
     fn group_sizes(&mut self) -> &mut GroupSizes {
-        let Catalog { sizes, view } = self;
+        let Catalog { at: _, sizes, view } = self;
         sizes.get_or_insert_with(|| {
             let mut sizes = GroupSizes(BTreeMap::new());
             let from = Key::Directory(String::new());

@@ -27,14 +27,38 @@ impl<R: Rows> Members<'_, R> {
         self.view.cluster().ok_or(Refusal::InvalidOperation { why })
     }
 
+    /// Refused: a number that no node can have.
+    pub fn can_be(&mut self, node: u64) -> Result<(), Refusal> {
+        if node == 0 || node > NODE_MAX {
+            let why = format!("a node's number is 1 to {NODE_MAX}, not {node}");
+            return Err(Refusal::Argument { what: WHAT, why });
+        }
+        match self.node_state(node) {
+            Some(NodeState::Removed) => Err(Refusal::Argument { what: WHAT, why: removed(node) }),
+            Some(NodeState::Draining) | None => Ok(()),
+        }
+    }
+
+    /// For a node that names none: the number of the one with its peer address, or the first after all that
+    /// there ever were.
+    pub fn number_for(&mut self, row: &NodeRow) -> u64 {
+        let (mut same, mut last) = (None, 0);
+        self.view.scan(&Key::Node(0), &Key::Node(u64::MAX), &mut |key, known| {
+            if let (Key::Node(node), Row::Node(known)) = (key, known) {
+                last = last.max(*node);
+                same = same.or((known.peer_address == row.peer_address).then_some(*node));
+            }
+            ControlFlow::Continue(())
+        });
+        match same {
+            Some(node) if self.node_state(node) != Some(NodeState::Removed) => node,
+            _ => last + 1,
+        }
+    }
+
     pub fn add_node(&mut self, node: u64, row: NodeRow) -> Result<Outcome, Refusal> {
         self.formed()?;
-        if node == 0 || node > NODE_MAX {
-            return refuse(WHAT, format!("a node's number is 1 to {NODE_MAX}, not {node}"));
-        }
-        if self.node_state(node) == Some(NodeState::Removed) {
-            return refuse(WHAT, removed(node));
-        }
+        self.can_be(node)?;
         match self.view.get(&Key::Node(node)) {
             Some(Row::Node(known)) if known == row => return Ok(Outcome::Done),
             Some(Row::Node(known)) => {

@@ -275,7 +275,8 @@ fn owner(key: &Key) -> Option<EntityId> {
         | Key::Node(_)
         | Key::Group(_)
         | Key::NodeState(_)
-        | Key::Moves(_) => None,
+        | Key::Moves(_)
+        | Key::JoinToken(_) => None,
     }
 }
 

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use domain::{
     CatalogCommand, CatalogOutcome, Command, Creation, DirectoryRow, DirectoryState, EntityId,
-    EntityKind, GroupId, GroupRow, Key, NewRule, NodeRow, NodeState, Outcome, Row,
-    SubscriptionProperties, TopicProperties,
+    EntityKind, FEATURE_LEVEL_JOIN_TOKENS, GroupId, GroupRow, Key, NewRule, NodeRow, NodeState,
+    Outcome, Row, Span, SubscriptionProperties, TopicProperties,
 };
 
-use crate::support::Group;
+use crate::support::{EPOCH, Group};
 use crate::table::{queue, words};
 
 pub fn node(name: &str) -> NodeRow {
@@ -164,6 +164,112 @@ fn nodes_join_and_leave_and_never_fewer_stay_than_a_group_has_replicas() {
     let state = |node| group.rows.0.get(&Key::NodeState(node));
     assert_eq!(state(2), Some(&Row::NodeState(NodeState::Removed)));
     assert_eq!(state(3), None);
+}
+
+/// What is asked of join tokens, by their ids and letters for their secrets, and the answer in short.
+fn tokens(group: &mut Group, ask_at: (u64, CatalogCommand)) -> String {
+    let (ms, command) = ask_at;
+    group.now = EPOCH.plus(Span(ms));
+    match ask(group, command) {
+        Outcome::Done => "done".to_owned(),
+        Outcome::Catalog(CatalogOutcome::JoinTokenCreated { expires_at }) => {
+            format!("until {}", expires_at.since(EPOCH).0)
+        }
+        Outcome::Catalog(CatalogOutcome::Joined { node }) => format!("node {node}"),
+        Outcome::Catalog(CatalogOutcome::NotJoined(fault)) => fault.to_string(),
+        Outcome::Refused(refusal) => refusal.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Each row: when what is asked, and how the answer begins.
+#[test]
+fn a_join_token_admits_one_node_until_it_ends() {
+    const DAY_MS: u64 = 24 * 3600 * 1000;
+    let mut group = Group::empty();
+    assert_eq!(ask(&mut group, found(3, 2, &[1, 2])), Outcome::Done);
+    let make = |id, secret: u8, lasts, node| CatalogCommand::CreateJoinToken {
+        id,
+        secret_hash: [secret; 32],
+        lasts: Span(lasts),
+        node,
+    };
+    let join = |token, secret: u8, request, number, at: &str| CatalogCommand::Join {
+        token,
+        secret_hash: [secret; 32],
+        request,
+        node: number,
+        row: Box::new(node(at)),
+    };
+    let revoke = |id| CatalogCommand::RevokeJoinToken { id };
+    let (unknown, used) = ("the join token is not known", "the join token has admitted node 3");
+    for (ms, command, told) in [
+        (100, join(7, 1, 1, 0, "n3"), unknown),
+        (100, make(7, 1, 0, None), "how long a join token is good is 0 ms"),
+        (100, make(7, 1, 30 * DAY_MS + 1, None), "how long a join token is good"),
+        (100, make(7, 1, 50, Some(0)), "node: a node's number is 1 to 65535"),
+        (100, make(7, 1, 50, None), "until 150"),
+        (120, make(7, 1, 50, None), "until 150"),
+        (120, make(7, 2, 50, None), "join token: another has this id"),
+        (120, join(7, 2, 1, 0, "n3"), unknown),
+        (120, join(8, 1, 1, 0, "n3"), unknown),
+        // A node that cannot be admitted uses nothing up.
+        (120, join(7, 1, 1, 2, "n3"), "node: node 2 is in the cluster already"),
+        (149, join(7, 1, 1, 0, "n3"), "node 3"),
+        (149, join(7, 1, 1, 0, "n3"), "node 3"),
+        (149, join(7, 1, 2, 0, "n3"), used),
+        (149, join(7, 1, 2, 0, "n4"), used),
+        // The answer to a repeat stays; whoever does not know the secret learns nothing.
+        (999, join(7, 1, 1, 0, "n3"), "node 3"),
+        (999, join(7, 2, 1, 0, "n3"), unknown),
+        (1000, make(8, 1, 50, Some(5)), "until 1050"),
+        (1001, join(8, 1, 3, 4, "n4"), "the join token is for node 5, and this is node 4"),
+        (1001, join(8, 1, 3, 0, "n4"), "the join token is for node 5, and this node says no"),
+        (1050, join(8, 1, 3, 5, "n5"), "the join token ended 0 s ago"),
+        (3051, join(8, 1, 3, 5, "n5"), "the join token ended 3 s ago"),
+        (3051, make(9, 1, 50, Some(5)), "until 3101"),
+        (3052, join(9, 1, 4, 5, "n5"), "node 5"),
+        (3052, make(10, 1, 50, None), "until 3102"),
+        (3053, revoke(10), "done"),
+        (3053, revoke(10), "done"),
+        (3053, join(10, 1, 5, 0, "n6"), unknown),
+        // The next free number is the one after all.
+        (3053, make(11, 1, 50, None), "until 3103"),
+        (3054, join(11, 1, 6, 0, "n6"), "node 6"),
+        // What ended a day ago is forgotten with the next that is made.
+        (3103 + DAY_MS, make(12, 1, 50, None), "until"),
+        (3103 + DAY_MS, join(11, 1, 6, 0, "n6"), unknown),
+    ] {
+        let answer = tokens(&mut group, (ms, command.clone()));
+        assert!(answer.starts_with(told), "{ms} {command:?}: {answer}");
+        assert!(!answer.contains('\n'), "{answer}");
+    }
+    assert_eq!(replicas(&group, 0), [1, 2, 3, 5, 6], "who holds the catalog");
+    let level = match group.rows.0.get(&Key::Cluster) {
+        Some(Row::Cluster(cluster)) => cluster.feature_level,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(level, FEATURE_LEVEL_JOIN_TOKENS, "whoever does not know tokens is told");
+    let left = group.rows.0.keys().filter(|key| matches!(key, Key::JoinToken(_)));
+    assert_eq!(left.collect::<Vec<_>>(), [&Key::JoinToken(12)]);
+}
+
+/// Whoever makes tokens without end is told to stop, and goes on once they have ended.
+#[test]
+fn join_tokens_are_bounded() {
+    let mut group = catalog(1);
+    let make = |id, ms| {
+        let lasts = Span(1_000);
+        let command =
+            CatalogCommand::CreateJoinToken { id, secret_hash: [1; 32], lasts, node: None };
+        (ms, command)
+    };
+    for id in 0..1_000 {
+        assert_eq!(tokens(&mut group, make(id, 1)), "until 1001");
+    }
+    let told = tokens(&mut group, make(1_000, 1));
+    assert_eq!(told, "the cluster (join tokens) holds 1000, the limit is 1000; free some first");
+    assert!(tokens(&mut group, make(1_000, 25 * 3600 * 1000)).starts_with("until"));
 }
 
 #[test]

@@ -310,7 +310,8 @@ pub fn rows_of(rows: &MemoryRows, entity: EntityId) -> usize {
         | Key::Node(_)
         | Key::Group(_)
         | Key::NodeState(_)
-        | Key::Moves(_) => None,
+        | Key::Moves(_)
+        | Key::JoinToken(_) => None,
     };
     rows.0.keys().filter(|key| owner(key) == Some(entity)).count()
 }

@@ -234,6 +234,7 @@ fn matches(key: &Key, row: &Row) -> bool {
         Key::Arrival(..) => matches!(row, Row::Arrival(_)),
         Key::NodeState(_) => matches!(row, Row::NodeState(_)),
         Key::Moves(_) => matches!(row, Row::Moves(_)),
+        Key::JoinToken(_) => matches!(row, Row::JoinToken(_)),
     }
 }
 

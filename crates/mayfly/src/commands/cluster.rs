@@ -1,6 +1,7 @@
 //! `mayfly cluster`.
 
 mod show;
+mod token;
 mod watch;
 
 use std::net::SocketAddr;
@@ -19,9 +20,10 @@ Examples:
   mayfly cluster transfer --queue orders 2       node 2 shall lead the group of 'orders'
   mayfly cluster drain 1 && mayfly cluster remove 1
   mayfly cluster remove 3 --dead                 it will never come back: others take its place
+  mayfly cluster token --node 4 > token          admits node 4 within an hour, once
 
-A node joins with one command on its machine, 'mayfly serve --data-dir … --join host:port', and the
-cluster's secret. What add, drain, remove and rebalance ask for the cluster does by itself: they may
+A node joins with one command on its machine, 'mayfly serve --data-dir … --join host:port', and a join
+token (--token-file) or the cluster's secret. What add, drain, remove and rebalance ask for the cluster does by itself: they may
 be interrupted, and run again to go on watching.";
 
 #[derive(Debug, clap::Args)]
@@ -57,6 +59,8 @@ enum ClusterCommand {
         #[command(flatten)]
         connect: Connect,
     },
+    /// Make a join token, which admits one node, and print it
+    Token(token::TokenArgs),
     /// Make a node a part of the cluster before it is started, and wait until it holds its share
     Add {
         /// Where the others shall reach it
@@ -143,6 +147,7 @@ pub async fn run(args: ClusterArgs) -> anyhow::Result<()> {
             )
             .await
         }
+        ClusterCommand::Token(args) => token::run(args).await,
         ClusterCommand::Drain { node, cancel, watching } => drain(&watching, node, cancel).await,
         ClusterCommand::Remove { node, dead, watching } => {
             let client = watching.connect.client()?;

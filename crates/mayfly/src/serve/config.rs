@@ -9,6 +9,7 @@ mod secret;
 mod security;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,6 +46,10 @@ pub struct Config {
     pub join: Option<Vec<String>>,
     /// How they are spoken to.
     pub join_tls: TlsFlags,
+    /// What admits this node there, in place of the secret. Looked at when it joins, and then never again.
+    pub join_token: Option<JoinTokenPlace>,
+    /// Nodes are taken in with a join token only.
+    pub require_join_token: bool,
     /// It is one that was taken in, and founds nothing.
     pub joined: bool,
     pub data_groups: u16,
@@ -69,6 +74,24 @@ pub struct Config {
     pub fault_injection: FaultInjection,
     pub log: LogConfig,
     pub audit: AuditConfig,
+}
+
+/// Where a join token stands.
+#[derive(Clone, PartialEq, Eq)]
+pub enum JoinTokenPlace {
+    /// As it was given.
+    Given(String),
+    File(PathBuf),
+}
+
+/// Without the token.
+impl fmt::Debug for JoinTokenPlace {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JoinTokenPlace::Given(_) => out.write_str("Given(…)"),
+            JoinTokenPlace::File(path) => out.debug_tuple("File").field(path).finish(),
+        }
+    }
 }
 
 /// Where this node listens. An address that stands more than once is one port, which takes all of it.

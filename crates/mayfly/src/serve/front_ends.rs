@@ -92,8 +92,13 @@ impl Ports {
         // One for all of them: whatever comes over each, keys in use are looked up once.
         let keys = KeyWatch::start(broker.clone(), config.access.clone());
         let (access, connections_max) = (config.access.clone(), config.grpc_connections_max);
+        let joining = grpc::Joining {
+            takes_a_token: config.require_join_token,
+            authority: config.peer_tls.as_ref().map(|files| files.authority.clone()),
+        };
         let (told, counted) = (trail.clone(), ledger.clone());
-        let settings = grpc::Config { access, trail: told, ledger: counted, connections_max };
+        let settings =
+            grpc::Config { access, trail: told, ledger: counted, connections_max, joining };
         let serve = grpc::serve(grpc, settings, broker.clone(), keys.clone(), stop());
         let grpc = tokio::spawn(async move { serve.await.map_err(anyhow::Error::from) });
 

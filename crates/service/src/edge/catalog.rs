@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use domain::{
-    CatalogCommand, CatalogOutcome, ClusterRow, Command, DirectoryRow, EntityKind, GroupId, Key,
-    NodeRow, NodeState, Outcome, Row, Rows,
+    CatalogCommand, CatalogOutcome, ClusterRow, Command, DirectoryRow, EntityKind, GroupId,
+    JoinTokenRow, Key, NodeRow, NodeState, Outcome, Row, Rows,
 };
 use tokio::time::Instant;
 
@@ -35,12 +35,24 @@ impl<'a> Catalog<'a> {
         name: &str,
         deadline: Instant,
     ) -> Result<Option<(DirectoryRow, bool)>> {
+        match self.ask(command, name, deadline).await? {
+            Outcome::Catalog(CatalogOutcome::Entry { row, fresh }) => Ok(Some((row, fresh))),
+            Outcome::Done => Ok(None),
+            other => Err(unexpected(&other, name.into())),
+        }
+    }
+
+    /// What comes of a command that is not refused.
+    pub async fn ask(
+        self,
+        command: CatalogCommand,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<Outcome> {
         match self.router.call(GroupId::CATALOG, Command::Catalog(command), deadline).await {
             Ok(answer) => match answer.outcome {
-                Outcome::Catalog(CatalogOutcome::Entry { row, fresh }) => Ok(Some((row, fresh))),
                 Outcome::Refused(refusal) => Err(Error::new(refusal, name)),
-                Outcome::Done => Ok(None),
-                other => Err(unexpected(&other, name.into())),
+                outcome => Ok(outcome),
             },
             Err(Failure::Error(kind)) => Err(Error::new(kind, name)),
             Err(Failure::Mendable { refusal, .. }) => Err(Error::new(refusal, name)),
@@ -130,6 +142,18 @@ pub(crate) fn voters_wanted(rows: &impl Rows) -> BTreeMap<GroupId, usize> {
         _ => (group, replicas.len()),
     };
     groups(rows).into_iter().map(wanted).collect()
+}
+
+/// All join tokens, by their ids.
+pub(crate) fn join_tokens(rows: &impl Rows) -> BTreeMap<u64, JoinTokenRow> {
+    let mut tokens = BTreeMap::new();
+    rows.scan(&Key::JoinToken(0), &Key::JoinToken(u64::MAX), &mut |key, row| {
+        if let (Key::JoinToken(id), Row::JoinToken(row)) = (key, row) {
+            tokens.insert(id, row);
+        }
+        ControlFlow::Continue(())
+    });
+    tokens
 }
 
 /// Nodes that are being drained, and those that were removed.

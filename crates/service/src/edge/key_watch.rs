@@ -107,7 +107,10 @@ impl KeyWatch {
         let access = &self.shared.access;
         let entity = match &grant.principal {
             Principal::Rule { entity, .. } => entity,
-            Principal::Anyone | Principal::Key { .. } | Principal::Certificate { .. } => {
+            Principal::Anyone
+            | Principal::Key { .. }
+            | Principal::Certificate { .. }
+            | Principal::JoinToken { .. } => {
                 return access.renewed(grant, &[]);
             }
         };

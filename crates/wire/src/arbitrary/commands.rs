@@ -154,6 +154,19 @@ pub fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
         any::<(u16, u64, u64, u64)>().prop_map(|(group, from, to, moves)| {
             CatalogCommand::MoveReplica { group: GroupId(group), from, to, moves }
         }),
+        any::<(u64, [u8; 32], u64, Option<u64>)>().prop_map(|(id, secret_hash, lasts, node)| {
+            CatalogCommand::CreateJoinToken { id, secret_hash, lasts: Span(lasts), node }
+        }),
+        any::<u64>().prop_map(|id| CatalogCommand::RevokeJoinToken { id }),
+        (any::<(u64, [u8; 32], u64, u64)>(), node_row()).prop_map(
+            |((token, secret_hash, request, node), row)| CatalogCommand::Join {
+                token,
+                secret_hash,
+                request,
+                node,
+                row: Box::new(row),
+            }
+        ),
         (any::<u64>(), text(), topic_properties()).prop_map(|(request, name, properties)| {
             CatalogCommand::CreateTopic { request, name, properties: Box::new(properties) }
         }),

@@ -125,5 +125,19 @@ pub fn outcome() -> impl Strategy<Value = Outcome> {
         (any::<u32>(), refused()).prop_map(|(done, refused)| Outcome::Arrived { done, refused }),
         (directory_row(), any::<bool>())
             .prop_map(|(row, fresh)| Outcome::Catalog(CatalogOutcome::Entry { row, fresh })),
+        at().prop_map(|expires_at| {
+            Outcome::Catalog(CatalogOutcome::JoinTokenCreated { expires_at })
+        }),
+        any::<u64>().prop_map(|node| Outcome::Catalog(CatalogOutcome::Joined { node })),
+        join_fault().prop_map(|fault| Outcome::Catalog(CatalogOutcome::NotJoined(fault))),
+    ]
+}
+
+fn join_fault() -> impl Strategy<Value = JoinFault> {
+    prop_oneof![
+        Just(JoinFault::Unknown),
+        any::<u64>().prop_map(|node| JoinFault::Used { node }),
+        any::<u64>().prop_map(|ms| JoinFault::Expired { ago: Span(ms) }),
+        any::<(u64, u64)>().prop_map(|(of, asked)| JoinFault::OtherNode { of, asked }),
     ]
 }

@@ -163,6 +163,13 @@ pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {
             (Key::NodeState(node), Row::NodeState(state))
         }),
         any::<(u16, u64)>().prop_map(|(id, moves)| (Key::Moves(GroupId(id)), Row::Moves(moves))),
+        (any::<(u64, [u8; 32], Option<u64>)>(), at(), any::<Option<(u64, u64)>>()).prop_map(
+            |((id, secret_hash, node), expires_at, used)| {
+                let used = used.map(|(node, request)| TokenUse { node, at: expires_at, request });
+                let row = JoinTokenRow { secret_hash, expires_at, node, used };
+                (Key::JoinToken(id), Row::JoinToken(row))
+            }
+        ),
     ]
 }
 

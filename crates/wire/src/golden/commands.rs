@@ -251,7 +251,7 @@ fn commands() {
             "0f060103613a3103613a3203613a33",
         ),
         (
-            Command::Catalog(CatalogCommand::AddNode { node: 4, row: node }),
+            Command::Catalog(CatalogCommand::AddNode { node: 4, row: node.clone() }),
             "0f0d0403613a3103613a3203613a33",
         ),
         (Command::Catalog(CatalogCommand::Drain { node: 1, cancel: true }), "0f0e0101"),
@@ -264,6 +264,26 @@ fn commands() {
                 moves: 7,
             }),
             "0f1005010407",
+        ),
+        (
+            Command::Catalog(CatalogCommand::CreateJoinToken {
+                id: 300,
+                secret_hash: [7; 32],
+                lasts: Span(60_000),
+                node: Some(4),
+            }),
+            "0f11ac020707070707070707070707070707070707070707070707070707070707070707e0d4030104",
+        ),
+        (Command::Catalog(CatalogCommand::RevokeJoinToken { id: 300 }), "0f12ac02"),
+        (
+            Command::Catalog(CatalogCommand::Join {
+                token: 300,
+                secret_hash: [7; 32],
+                request: 9,
+                node: 0,
+                row: Box::new(node.clone()),
+            }),
+            "0f13ac020707070707070707070707070707070707070707070707070707070707070707090003613a3103613a3203613a33",
         ),
         (
             Command::Catalog(CatalogCommand::Seal { name: name(), entity: ENTITY, idle_since: AT }),

@@ -80,6 +80,18 @@ fn outcomes() {
         (Outcome::Deleted { count: 3, more: false }, "060300"),
         (Outcome::Fired(fired), "0701020000ac020001"),
         (Outcome::Spared, "0c"),
+        (Outcome::Catalog(CatalogOutcome::JoinTokenCreated { expires_at: AT }), "080280d095ffbc31"),
+        (Outcome::Catalog(CatalogOutcome::Joined { node: 4 }), "080304"),
+        (Outcome::Catalog(CatalogOutcome::NotJoined(JoinFault::Unknown)), "080401"),
+        (Outcome::Catalog(CatalogOutcome::NotJoined(JoinFault::Used { node: 4 })), "08040204"),
+        (
+            Outcome::Catalog(CatalogOutcome::NotJoined(JoinFault::Expired { ago: Span(300) })),
+            "080403ac02",
+        ),
+        (
+            Outcome::Catalog(CatalogOutcome::NotJoined(JoinFault::OtherNode { of: 4, asked: 0 })),
+            "0804040400",
+        ),
     ] {
         assert_eq!(hex(&outcome.encode()), expected, "{outcome:?}");
     }

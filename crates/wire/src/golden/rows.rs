@@ -172,6 +172,24 @@ fn rows() {
         (Row::NodeState(NodeState::Removed), "0101"),
         (Row::Moves(300), "01ac02"),
         (
+            Row::JoinToken(JoinTokenRow {
+                secret_hash: [7; 32],
+                expires_at: AT,
+                node: None,
+                used: None,
+            }),
+            "01070707070707070707070707070707070707070707070707070707070707070780d095ffbc310000",
+        ),
+        (
+            Row::JoinToken(JoinTokenRow {
+                secret_hash: [7; 32],
+                expires_at: AT,
+                node: Some(4),
+                used: Some(TokenUse { node: 4, at: AT, request: 9 }),
+            }),
+            "01070707070707070707070707070707070707070707070707070707070707070780d095ffbc310104010480d095ffbc3109",
+        ),
+        (
             with(Specifics::Topic(of_topic)),
             "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a0000010000010100050102030480d095ffbc3180d095ffbc31",
         ),

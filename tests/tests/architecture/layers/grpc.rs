@@ -10,7 +10,7 @@ pub const LAYERS: &[Layer] = &[
     (&["admission"], &["connection"]),
     (&["connection_limit"], &["connection", "status"]),
     (&["door"], &["connection", "connection_limit", "right", "status"]),
-    (&["cluster"], &["api", "door", "status"]),
+    (&["cluster"], &["api", "door", "right", "status"]),
     (&["entities"], &["api", "door", "status"]),
     (
         &["messaging", "receive_stream", "send_stream", "server", "sessions", "transact_stream"],

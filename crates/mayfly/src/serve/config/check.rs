@@ -11,11 +11,11 @@ use transport::Tls;
 
 use super::file::{self, ConfigFile, Durability, Limit, OneOrMore};
 use super::{
-    Addresses, AmqpConfig, AuditConfig, ClockConfig, Config, FaultInjection, ListenConfig,
-    LogConfig, RaftConfig, StorageConfig, log_filter, secret, security,
+    Addresses, AmqpConfig, AuditConfig, ClockConfig, Config, FaultInjection, JoinTokenPlace,
+    ListenConfig, LogConfig, RaftConfig, StorageConfig, log_filter, secret, security,
 };
 use crate::input::duration;
-use crate::serve::ServeArgs;
+use crate::serve::{ServeArgs, join};
 
 const MEBIBYTE: usize = 1024 * 1024;
 /// With less, memtables would be full after a few batches.
@@ -94,6 +94,8 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         nodes,
         join: args.join.clone(),
         join_tls: args.join_tls.clone(),
+        join_token: join_token(args)?,
+        require_join_token: file.cluster.require_join_token,
         joined: false,
         access: security::access(&file.security, secret.as_deref())?,
         secret,
@@ -128,6 +130,28 @@ fn with_join(file: &ConfigFile, args: &ServeArgs) -> ServeArgs {
     let join = args.join.clone().or(file.cluster.join.as_ref().map(OneOrMore::list));
     let advertise = args.advertise.clone().or(file.cluster.advertise.clone());
     ServeArgs { join, advertise, ..args.clone() }
+}
+
+/// Where its join token stands, which is not looked at before the node joins: at its next starts the token's
+/// file may be gone.
+fn join_token(args: &ServeArgs) -> Result<Option<JoinTokenPlace>, String> {
+    let place = match (&args.token, &args.token_file) {
+        (Some(_), Some(_)) => {
+            return Err("--token (or MAYFLY_JOIN_TOKEN) and --token-file are both given; keep one"
+                .to_owned());
+        }
+        (Some(token), None) => Some(JoinTokenPlace::Given(token.clone())),
+        (None, Some(path)) => Some(JoinTokenPlace::File(path.clone())),
+        (None, None) => None,
+    };
+    match (&place, &args.join) {
+        (Some(_), None) => Err(
+            "a join token is for a node that joins others; name some of them with --join, or leave the \
+             token out"
+                .to_owned(),
+        ),
+        _ => Ok(place),
+    }
 }
 
 /// This node's number: as it is told, or as its certificate has it.
@@ -185,7 +209,10 @@ fn nodes(
         let amqp = args.amqp.clone().or(file.listen.amqp.clone());
         let amqp = Some(amqp.unwrap_or_else(|| "127.0.0.1:5672".to_owned()));
         let alone = Addresses { amqp, ..advertised(file, args)? };
-        nodes.insert(1, alone);
+        // One that joined others once is told of them by what it keeps.
+        let data_dir = args.data_dir.as_ref().or(file.node.data_dir.as_ref());
+        let has_joined = data_dir.is_some_and(|dir| join::has_joined(dir));
+        nodes.insert(number.filter(|_| has_joined).unwrap_or(1), alone);
     }
     Ok(nodes)
 }

@@ -116,6 +116,7 @@ pub struct Cluster {
     pub replication_factor: Option<u8>,
     pub join: Option<OneOrMore>,
     pub advertise: Option<String>,
+    pub require_join_token: bool,
     pub node: Vec<ClusterNode>,
 }
 

@@ -297,10 +297,17 @@ fn check_readable(config: &Config) -> Result<(), String> {
     }
 }
 
-/// The secret goes to nobody in plain text where nodes speak TLS.
+/// The secret goes to nobody in plain text where nodes speak TLS, and a join token's to nobody beyond this
+/// machine.
 pub fn check_seeds(config: &Config) -> Result<(), String> {
-    let is_told = config.secret.is_some() && config.peer_tls.is_some() && !config.insecure;
-    let seeds = config.join.iter().flatten().filter(|_| is_told);
+    let told = match (&config.join_token, &config.secret, &config.peer_tls) {
+        _ if config.insecure => None,
+        (Some(_), ..) => Some("the join token"),
+        (None, Some(_), Some(_)) => Some("the secret"),
+        (None, ..) => None,
+    };
+    let Some(told) = told else { return Ok(()) };
+    let seeds = config.join.iter().flatten();
     let are_all = config.join_tls != TlsFlags::default();
     let is_tls = |seed: &str| match seed.split_once("://") {
         Some((scheme, _)) => scheme == "https",
@@ -309,7 +316,7 @@ pub fn check_seeds(config: &Config) -> Result<(), String> {
     match seeds.filter(|seed| !is_tls(seed)).find(|seed| !is_near(seed)) {
         None => Ok(()),
         Some(seed) => Err(format!(
-            "--join {seed} would send the secret in plain text; write https://{seed}, or pass --insecure"
+            "--join {seed} would send {told} in plain text; write https://{seed}, or pass --insecure"
         )),
     }
 }
