@@ -169,7 +169,8 @@ impl Trail {
 
     fn tell(&self, refused: &Refused<'_>) {
         let Refused { protocol, peer, denied, path, method, .. } = *refused;
-        let (key, entity) = (denied.key_name(), Excerpt(path));
+        let key = denied.key_name();
+        let entity = (!path.is_empty()).then(|| tracing::field::display(Excerpt(path)));
         counter!(REFUSED, "protocol" => protocol.name(), "reason" => denied.reason()).increment(1);
         let now_ms = self.now_ms();
         let log = match protocol {
@@ -179,7 +180,7 @@ impl Trail {
         };
         if let Some(untold) = log.count(now_ms) {
             let (peer, title) = (peer.map(tracing::field::display), protocol.title());
-            tracing::warn!(peer, key, ?entity, method, untold, "{title} client refused: {denied}");
+            tracing::warn!(peer, key, entity, method, untold, "{title} client refused: {denied}");
         }
         if self.orders.is_none() {
             return;

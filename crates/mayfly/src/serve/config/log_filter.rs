@@ -6,7 +6,7 @@ use tracing_subscriber::EnvFilter;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Where a node's records come from: the crates of this workspace that it is made of.
-const OURS: [&str; 20] = [
+const OURS: [&str; 21] = [
     "amqp",
     "amqp_client",
     "amqp_protocol",
@@ -18,6 +18,7 @@ const OURS: [&str; 20] = [
     "engine",
     "grpc",
     "http",
+    "limits",
     "mayfly",
     "message_content",
     "replication",
