@@ -298,16 +298,14 @@ impl Party {
     pub fn carry(&self, bytes: usize) -> Result<Load, Exceeded> {
         let ConnectionBooks { ledger, front_end, bytes: of_connection, .. } = &*self.slot.0;
         let bytes = bytes as u64;
-        for (limit, count) in
-            [(Limit::ConnectionBytes, of_connection), (Limit::KeyBytes, &self.account.bytes)]
-        {
-            let (max, now) = (ledger.max(limit), count.load(Ordering::Relaxed));
-            if max > 0 && now > 0 && now + bytes > max * 1_024 {
-                return Err(ledger.refuse(*front_end, limit, max, BYTES_WAIT));
-            }
+        let over = |limit| ledger.refuse(*front_end, limit, ledger.max(limit), BYTES_WAIT);
+        if !add(of_connection, bytes, ledger.max(Limit::ConnectionBytes)) {
+            return Err(over(Limit::ConnectionBytes));
         }
-        of_connection.fetch_add(bytes, Ordering::Relaxed);
-        self.account.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if !add(&self.account.bytes, bytes, ledger.max(Limit::KeyBytes)) {
+            of_connection.fetch_sub(bytes, Ordering::Relaxed);
+            return Err(over(Limit::KeyBytes));
+        }
         ledger.books(*front_end).bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(Load { party: self.clone(), bytes })
     }
@@ -324,6 +322,14 @@ impl Party {
             false => Ok(()),
         }
     }
+}
+
+/// Adds bytes to what is in flight, in one step: of two that come at once one is first. `false`: it would be
+/// more than so many KiB; 0 is no limit.
+fn add(count: &AtomicU64, bytes: u64, kibibytes_max: u64) -> bool {
+    let fits = |now: u64| kibibytes_max == 0 || now == 0 || now + bytes <= kibibytes_max * 1_024;
+    let add = |now: u64| fits(now).then_some(now + bytes);
+    count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
 }
 
 /// Bytes that came and are not stored or answered; they are free again when it is dropped.
@@ -448,5 +454,21 @@ mod tests {
         assert!(a.carry(2_000).is_ok());
         let books = ledger.books(FrontEnd::Http);
         assert_eq!(books.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn quota_39_of_many_that_come_at_once_one_is_first() {
+        for _ in 0..200 {
+            let (count, begin) = (AtomicU64::new(0), std::sync::Barrier::new(4));
+            let taken = std::thread::scope(|threads| {
+                let add = || {
+                    begin.wait();
+                    add(&count, 3_000, 4)
+                };
+                let all: Vec<_> = (0..4).map(|_| threads.spawn(add)).collect();
+                all.into_iter().filter_map(|one| one.join().ok()).filter(|taken| *taken).count()
+            });
+            assert_eq!((taken, count.into_inner()), (1, 3_000));
+        }
     }
 }
