@@ -325,38 +325,8 @@ impl Cluster {
     /// Starts another node with nothing but the cluster's secret and the address of one that is
     /// there; its number.
     pub fn join(&mut self, via: u64) -> anyhow::Result<u64> {
-        let id = self.nodes.len() as u64 + 1;
-        let home = self.dir.path().join(format!("node-{id}"));
-        fs::create_dir_all(&home)?;
-        let ports = free_ports(4)?;
-        let [grpc, http, peer, amqp] =
-            [0, 1, 2, 3].map(|position| format!("127.0.0.1:{}", ports[position]));
-        let data = home.join("data");
-        let secret = self.secret.map(|secret| format!("[security]\nsecret = {secret:?}\n"));
-        let text = format!(
-            "[node]\ndata_dir = {data:?}\ndevelopment = true\n\
-             [listen]\ngrpc = {grpc:?}\nhttp = {http:?}\npeer = {peer:?}\namqp = {amqp:?}\n\
-             [storage]\ndisk_reserve_mebibytes = 16\n{}",
-            secret.unwrap_or_default()
-        );
-        let (config, log) = (home.join("mayfly.toml"), home.join("node.log"));
-        fs::write(&config, text)?;
-        self.nodes.push(Node {
-            config,
-            log,
-            flags: Vec::new(),
-            join: Some(self.nodes[via as usize - 1].grpc.clone()),
-            grpc,
-            grpc_behind: None,
-            http,
-            peer,
-            amqp,
-            amqps: String::new(),
-            any: String::new(),
-            child: None,
-        });
-        self.start_node(id)?;
-        Ok(id)
+        let seed = self.nodes[via as usize - 1].grpc.clone();
+        self.add_joining(seed, "", &[])
     }
 
     /// Starts another node that has a certificate of an authority, knows others by the same, and asks one that
@@ -376,29 +346,38 @@ impl Cluster {
         for end in ["pem", "key"] {
             fs::copy(certs.join(format!("node-{number}.{end}")), home.join(format!("node.{end}")))?;
         }
+        let tls = format!(
+            "[tls]\ncertificate = {:?}\nkey = {:?}\nplain = true\n[tls.peer]\nauthority = {:?}\n",
+            home.join("node.pem"),
+            home.join("node.key"),
+            certs.join("authority.pem"),
+        );
+        self.add_joining(seed.to_owned(), &tls, flags)
+    }
+
+    /// Starts another node that asks the one at `seed` to be taken in. `config`: more of its configuration.
+    fn add_joining(&mut self, seed: String, config: &str, flags: &[&str]) -> anyhow::Result<u64> {
+        let id = self.nodes.len() as u64 + 1;
+        let home = self.dir.path().join(format!("node-{id}"));
+        fs::create_dir_all(&home)?;
         let ports = free_ports(4)?;
         let [grpc, http, peer, amqp] =
             [0, 1, 2, 3].map(|position| format!("127.0.0.1:{}", ports[position]));
-        let path = |name: &str| home.join(name);
+        let data = home.join("data");
         let secret = self.secret.map(|secret| format!("[security]\nsecret = {secret:?}\n"));
         let text = format!(
-            "[node]\ndata_dir = {:?}\ndevelopment = true\n\
+            "[node]\ndata_dir = {data:?}\ndevelopment = true\n\
              [listen]\ngrpc = {grpc:?}\nhttp = {http:?}\npeer = {peer:?}\namqp = {amqp:?}\n\
-             [storage]\ndisk_reserve_mebibytes = 16\n\
-             [tls]\ncertificate = {:?}\nkey = {:?}\nplain = true\n[tls.peer]\nauthority = {:?}\n{}",
-            path("data"),
-            path("node.pem"),
-            path("node.key"),
-            certs.join("authority.pem"),
+             [storage]\ndisk_reserve_mebibytes = 16\n{config}{}",
             secret.unwrap_or_default()
         );
-        let (config, log) = (path("mayfly.toml"), path("node.log"));
+        let (config, log) = (home.join("mayfly.toml"), home.join("node.log"));
         fs::write(&config, text)?;
         self.nodes.push(Node {
             config,
             log,
             flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
-            join: Some(seed.to_owned()),
+            join: Some(seed),
             grpc,
             grpc_behind: None,
             http,

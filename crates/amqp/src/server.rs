@@ -14,6 +14,8 @@
 mod access;
 mod address;
 mod failure;
+
+mod dues;
 mod held_session;
 mod verdict;
 

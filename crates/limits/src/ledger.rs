@@ -317,7 +317,7 @@ impl Party {
     pub fn has_room(&self) -> Result<(), Exceeded> {
         let ConnectionBooks { ledger, front_end, .. } = &*self.slot.0;
         let (limit, max) = (Limit::KeyBytes, ledger.max(Limit::KeyBytes));
-        match max > 0 && self.account.bytes.load(Ordering::Relaxed) > max * 1_024 {
+        match max > 0 && self.account.bytes.load(Ordering::Relaxed) > max.saturating_mul(1_024) {
             true => Err(ledger.refuse(*front_end, limit, max, BYTES_WAIT)),
             false => Ok(()),
         }
@@ -327,7 +327,9 @@ impl Party {
 /// Adds bytes to what is in flight, in one step: of two that come at once one is first. `false`: it would be
 /// more than so many KiB; 0 is no limit.
 fn add(count: &AtomicU64, bytes: u64, kibibytes_max: u64) -> bool {
-    let fits = |now: u64| kibibytes_max == 0 || now == 0 || now + bytes <= kibibytes_max * 1_024;
+    let fits = |now: u64| {
+        kibibytes_max == 0 || now == 0 || now + bytes <= kibibytes_max.saturating_mul(1_024)
+    };
     let add = |now: u64| fits(now).then_some(now + bytes);
     count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
 }

@@ -3,7 +3,7 @@
 //! front end in its own words.
 //!
 //! What is checked with every batch are atomic counters that a connection holds; nothing is locked but when
-//! a connection is opened or proves who it is.
+//! a connection is opened, proves who it is, or is asked something with another key than its first.
 //!
 //! Reading order: the limits, what is told of one that was reached, rates, accounts, the ledger, metrics.
 

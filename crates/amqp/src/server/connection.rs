@@ -13,7 +13,7 @@ use amqp_protocol::engine::{self, Connection, Event, Millis, Output};
 use bytes::{Buf, BytesMut};
 use futures::StreamExt;
 use futures::future::join_all;
-use limits::{Exceeded, Limit, Slot, Usage};
+use limits::{Exceeded, Limit, Slot};
 use service::KeyWatch;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
@@ -23,6 +23,7 @@ use transport::{Arrival, Stream};
 
 use super::access;
 use super::attach::DELAYED_DELIVERY;
+use super::dues::Dues;
 use super::links::Links;
 use super::note::{NOTES_WAITING_MAX, Note};
 use super::{Config, Shared};
@@ -68,11 +69,11 @@ pub(super) async fn run(
         true => Connection::server_of_certified(config, began),
         false => Connection::server(config, began),
     };
-    let (usage, refusal) = match opened {
-        Ok(slot) => (Some(Usage::new(slot)), None),
+    let (slot, refusal) = match opened {
+        Ok(slot) => (Some(slot), None),
         Err(refusal) => (None, Some(refusal)),
     };
-    let mut links = Links::new(engine, shared.clone(), notes, usage);
+    let mut links = Links::new(engine, shared.clone(), notes, Dues::new(slot));
     (links.grants.trail, links.grants.peer) = (shared.config.trail.clone(), Some(peer));
     links.grants.certified = certified;
     links.grants.keys = Some(shared.keys.clone());
@@ -230,7 +231,7 @@ impl Socket {
             self.links.on_event(event);
         }
         // A connection that was told why it ends has no more to hear.
-        if let Some(exceeded) = self.links.surplus.take().filter(|_| self.end_by.is_none()) {
+        if let Some(exceeded) = self.links.dues.take_surplus().filter(|_| self.end_by.is_none()) {
             self.refuse(Rejection::Surplus(exceeded).error());
         }
         if self.links.grants.take_replaced() {
@@ -244,7 +245,8 @@ impl Socket {
         }
         self.links.finish_turn();
         self.links.engine.flush();
-        self.links.count();
+        let Links { dues, engine, unstored, .. } = &mut self.links;
+        dues.tell(engine, unstored);
     }
 
     fn is_over(&mut self) -> bool {

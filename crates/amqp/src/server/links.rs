@@ -10,7 +10,7 @@ use amqp_protocol::request::Envelope;
 use auth::Right;
 use bytes::{Bytes, BytesMut};
 use domain::Refusal;
-use limits::{Exceeded, Limit, Usage};
+use limits::Limit;
 use tokio::sync::oneshot;
 
 use super::access::Grants;
@@ -18,7 +18,10 @@ use super::address::{Entity, Node};
 use super::attach::AttachHandler;
 use super::backlog::{Backlog, Share};
 use super::consumer::GivesBack;
-use super::coordinator::{DecodedRequest, Disposed, TransactionHandler, Transactions};
+use super::coordinator::{
+    DecodedRequest, Disposed, RefusedRequest, TransactionHandler, Transactions,
+};
+use super::dues::Dues;
 use super::idle::{self, IdleTimers};
 use super::link_table::{Kind, Link, LinkTable};
 use super::lobby::Guest;
@@ -41,10 +44,7 @@ pub(super) struct Links {
     pub grants: Grants,
     /// The place of a client that has not proved who it is; until it has, little is taken of it.
     pub guest: Option<Guest>,
-    /// What the connection has of the node; one that is only told why it ends has nothing.
-    usage: Option<Usage>,
-    /// It is one too many of its key.
-    pub surplus: Option<Exceeded>,
+    pub dues: Dues,
     table: LinkTable,
     /// What waits for the client to read it, beside what is written already.
     unread: Backlog,
@@ -72,12 +72,7 @@ enum Ending {
 }
 
 impl Links {
-    pub fn new(
-        mut engine: Connection,
-        shared: Arc<Shared>,
-        notes: Notes,
-        usage: Option<Usage>,
-    ) -> Links {
+    pub fn new(mut engine: Connection, shared: Arc<Shared>, notes: Notes, dues: Dues) -> Links {
         let guest = (!shared.config.access.is_anyone()).then(|| shared.lobby.enter());
         if guest.is_some() {
             engine.distrust();
@@ -97,8 +92,7 @@ impl Links {
             shared,
             grants: Grants::default(),
             guest,
-            usage,
-            surplus: None,
+            dues,
             unread,
             unstored,
             table: LinkTable::default(),
@@ -129,33 +123,9 @@ impl Links {
         }
     }
 
-    /// Counts the connection, once it is open, for the key that was proven on it first.
+    /// The connection belongs to who has proven something on it.
     fn see_party(&mut self) {
-        let Some(usage) = self.usage.as_mut().filter(|usage| usage.party().is_none()) else {
-            return;
-        };
-        let Some(principal) = self.grants.principal(&self.shared.config.access) else { return };
-        match usage.slot().party(principal) {
-            Ok(party) => usage.belong(party),
-            Err(exceeded) => self.surplus = Some(exceeded),
-        }
-    }
-
-    /// Tells the ledger what the connection has.
-    pub fn count(&mut self) {
-        let Links { engine, usage: Some(usage), unstored, .. } = self else { return };
-        let ((links, sessions), refused) = (engine.held(), engine.refused());
-        usage.set_links(links, sessions);
-        usage.set_refused(refused.links, refused.sessions);
-        usage.set_bytes(engine.incoming_bytes() + unstored.bytes() as u64);
-    }
-
-    /// Whether so many messages may come now, or what their client is told.
-    fn charge(&self, messages: usize) -> Result<(), Error> {
-        let party = self.usage.as_ref().and_then(Usage::party);
-        let Some(party) = party else { return Ok(()) };
-        let asked = party.ask(messages.max(1) as u64).and_then(|()| party.has_room());
-        asked.map_err(|exceeded| failure::exceeded(&exceeded, ""))
+        self.dues.belong(self.grants.principal(&self.shared.config.access));
     }
 
     /// A delivery that is not taken. Of one that its client settled itself it hears by the end of its link.
@@ -349,7 +319,7 @@ impl Links {
                 }
             }
             (Kind::Incoming(_), Some(state)) => {
-                if let Err(busy) = self.charge(1) {
+                if let Err(busy) = self.dues.charge(1) {
                     return self.turn_away(&delivery, busy);
                 }
                 let share = self.presettled(&delivery);
@@ -358,7 +328,7 @@ impl Links {
             (Kind::Incoming(_), None) => {
                 let limits = &self.shared.config.limits;
                 let messages = incoming::messages(&delivery, limits, &mut self.scratch);
-                if let Err(busy) = self.charge(messages.as_ref().map_or(1, Vec::len)) {
+                if let Err(busy) = self.dues.charge(messages.as_ref().map_or(1, Vec::len)) {
                     return self.turn_away(&delivery, busy);
                 }
                 let share = self.presettled(&delivery);
@@ -393,7 +363,7 @@ impl Links {
         let (limits, grants) = (&config.limits, &self.grants);
         let mut addressed =
             relay::addressed(delivery, limits, grants, &config.access, &mut self.scratch)?;
-        if let Err(busy) = self.charge(addressed.messages.len()) {
+        if let Err(busy) = self.dues.charge(addressed.messages.len()) {
             self.turn_away(delivery, busy);
             return Ok(());
         }
@@ -429,12 +399,11 @@ impl Links {
                     self.table.touch_named(name, self.now);
                 }
                 let credits = operation.as_ref().map_or(1, requests::credits);
+                let asked = self.dues.party().map_or(Ok(()), |party| party.ask(credits));
+                let asked = asked.map_err(|over| failure::exceeded(&over, &entity.name));
                 match part_of {
                     None => {
-                        let Links { shared, grants, table, tasks, usage, .. } = self;
-                        let party = usage.as_ref().and_then(Usage::party);
-                        let asked = party.map_or(Ok(()), |party| party.ask(credits));
-                        let asked = asked.map_err(|over| failure::exceeded(&over, &entity.name));
+                        let Links { shared, grants, table, tasks, .. } = self;
                         RequestHandler { shared, grants, table, tasks }.on_request(
                             from,
                             entity,
@@ -446,15 +415,14 @@ impl Links {
                     Some(state) => {
                         let is_settled = delivery.settled;
                         let request = DecodedRequest { envelope, operation, is_settled };
-                        self.on_transacted_request(from, entity, request, state);
+                        self.on_transacted_request(from, entity, request, asked, state);
                     }
                 }
             }
             Node::Cbs => {
                 let decoded = cbs::decode(payload, limits);
                 let (envelope, request) = decoded.map_err(requests::undecodable)?;
-                let asked = self.usage.as_ref().map_or(Ok(()), |usage| usage.slot().ask(1));
-                if let Err(exceeded) = asked {
+                if let Err(exceeded) = self.dues.charge_stranger() {
                     let status = cbs::Status::of(failure::exceeded(&exceeded, ""));
                     let reply = status.reply(&envelope, &mut self.scratch);
                     self.reply(from, cbs::ADDRESS, &envelope, reply);
@@ -475,10 +443,19 @@ impl Links {
         from: RequestLink,
         entity: Entity,
         request: DecodedRequest,
+        asked: Result<(), Error>,
         state: &DeliveryState,
     ) {
-        let mut handler = self.transaction_handler();
-        if let Err(refused) = handler.request_in_transaction(from, entity, request, state) {
+        let taken = match asked {
+            Ok(()) => {
+                self.transaction_handler().request_in_transaction(from, entity, request, state)
+            }
+            Err(error) => {
+                let (node, envelope) = (reply_node(&entity), request.envelope);
+                Err(Box::new(RefusedRequest { node, envelope, error }))
+            }
+        };
+        if let Err(refused) = taken {
             let reply = Reply::Refused(refused.error);
             let reply = reply.encode(&refused.envelope, &mut self.scratch);
             self.reply(from, &refused.node, &refused.envelope, reply);
@@ -705,7 +682,7 @@ impl Links {
 
     fn attach_handler(&mut self) -> AttachHandler<'_> {
         let Links { engine, shared, grants, table, tasks, groups, timers, unread, .. } = self;
-        let (now, party) = (self.now, self.usage.as_ref().and_then(Usage::party));
+        let (now, party) = (self.now, self.dues.party());
         AttachHandler { shared, now, grants, engine, table, tasks, groups, timers, unread, party }
     }
 

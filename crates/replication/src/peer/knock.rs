@@ -61,22 +61,20 @@ impl Knock {
     async fn is_nobody_there(&self) -> bool {
         for _ in 0..KNOCKS {
             sleep(KNOCK_EVERY).await;
-            let answer = match &self.dialler {
-                Some(dialler) => {
-                    let socket = dialler.connect(self.node, self.address.clone());
-                    timeout(ANSWER_MAX, socket).await.map(|socket| socket.map(drop))
-                }
-                None => {
-                    let socket = TcpStream::connect(&self.address);
-                    timeout(ANSWER_MAX, socket).await.map(|socket| socket.map(drop))
-                }
-            };
+            let answer = timeout(ANSWER_MAX, self.connect()).await;
             match answer {
                 Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => (),
                 Ok(Ok(()) | Err(_)) | Err(_) => return false,
             }
         }
         true
+    }
+
+    async fn connect(&self) -> io::Result<()> {
+        match &self.dialler {
+            Some(dialler) => dialler.connect(self.node, self.address.clone()).await.map(drop),
+            None => TcpStream::connect(&self.address).await.map(drop),
+        }
     }
 }
 
