@@ -35,6 +35,13 @@ impl AmqpClient {
         Ok(AmqpClient(Client::connect(address, options(Mechanism::Anonymous)).await?))
     }
 
+    /// As Python's SDK says it is.
+    pub async fn as_python(address: &str) -> anyhow::Result<AmqpClient> {
+        let product = Some("azsdk-python-servicebus".to_owned());
+        let options = Options { product, ..options(Mechanism::Anonymous) };
+        Ok(AmqpClient(Client::connect(address, options).await?))
+    }
+
     /// As [`AmqpClient::connect`], and takes no larger frames.
     pub async fn with_frames(address: &str, frame_bytes_max: u32) -> anyhow::Result<AmqpClient> {
         let limits = Limits { frame_bytes_max, ..Limits::default() };

@@ -6,7 +6,7 @@ use amqp_protocol::Limits;
 use amqp_protocol::codec::{DeliveryState, Error, Map, Modified, Outcome};
 use amqp_protocol::engine::Delivery;
 use amqp_protocol::message::Message;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use bytes::{Bytes, BytesMut};
 use client::{Message as Native, QueuePath, ReceiverOptions, SenderOptions, value};
 use mayfly_tests::{AmqpClient, Cluster, Settings};
@@ -179,5 +179,18 @@ async fn conn_21_a_node_that_ends_tells_its_clients() -> anyhow::Result<()> {
     let mut amqp = AmqpClient::connect(cluster.amqp_address(1)).await?;
     cluster.signal(1, Signal::SIGTERM)?;
     assert_eq!(&*amqp.closed().await?.condition, condition::CONNECTION_FORCED);
+    Ok(())
+}
+
+/// CONN-21: Python's SDK takes a `close` for an error that no retry mends.
+#[tokio::test(flavor = "multi_thread")]
+async fn conn_21_python_reads_the_end_of_the_stream_and_no_close() -> anyhow::Result<()> {
+    let settings = Settings { nodes: 1, data_groups: 1, ..Settings::default() };
+    let mut cluster = Cluster::start(settings).await?;
+    let mut amqp = AmqpClient::as_python(cluster.amqp_address(1)).await?;
+    cluster.signal(1, Signal::SIGTERM)?;
+    let ended = amqp.closed().await;
+    let Err(amqp_client::Error::Io(error)) = &ended else { bail!("{ended:?}") };
+    assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
     Ok(())
 }

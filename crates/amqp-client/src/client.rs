@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use amqp_protocol::Limits;
-use amqp_protocol::codec::{self, Attach, DeliveryState, Open, Role, SenderSettleMode, Tag};
+use amqp_protocol::codec::{self, Attach, DeliveryState, Map, Open, Role, SenderSettleMode, Tag};
 use amqp_protocol::engine::{
     Config, Connection, Delivery, Event, LinkId, Mechanism, Millis, Outgoing, Payload, SessionId,
 };
@@ -24,6 +24,8 @@ pub struct Options {
     pub container_id: String,
     /// Name of the host one wants to reach.
     pub hostname: Option<String>,
+    /// What the program says it is.
+    pub product: Option<String>,
     pub login: Mechanism,
     pub limits: Limits,
     /// Within this every answer has to come.
@@ -35,6 +37,7 @@ impl Default for Options {
         Options {
             container_id: "amqp-client".to_owned(),
             hostname: None,
+            product: None,
             login: Mechanism::Anonymous,
             limits: Limits::default(),
             answer_within: Duration::from_secs(30),
@@ -64,12 +67,14 @@ impl Client {
 
     /// Over a stream of any kind.
     pub async fn over(stream: impl Transport + 'static, options: Options) -> Result<Client, Error> {
-        let Options { container_id, hostname, login, limits, answer_within } = options;
+        let Options { container_id, hostname, product, login, limits, answer_within } = options;
+        let properties =
+            product.map(|product| Map::default().symbol("product", product.as_str().into()));
         let config = Config {
             container_id: container_id.into(),
             hostname: hostname.map(Into::into),
             offered_capabilities: Default::default(),
-            properties: None,
+            properties,
             limits,
         };
         let engine = Connection::client(config, login, Millis(0));

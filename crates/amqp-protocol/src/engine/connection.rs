@@ -184,6 +184,11 @@ impl Connection {
         self.registry.incoming.bytes + self.registry.incoming.partial_bytes
     }
 
+    /// Deliveries that wait for this side's verdict.
+    pub fn undecided(&self) -> u32 {
+        self.registry.incoming.unsettled
+    }
+
     pub fn refused(&self) -> RefusedCount {
         self.registry.refused
     }

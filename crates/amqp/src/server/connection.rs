@@ -12,12 +12,13 @@ use amqp_protocol::codec::{Error, Map, Symbol, Value};
 use amqp_protocol::engine::{self, Connection, Event, Millis, Output};
 use bytes::{Buf, BytesMut};
 use futures::StreamExt;
-use futures::future::join_all;
+use futures::future::join;
+use futures::stream::FuturesUnordered;
 use limits::{Exceeded, Limit, Slot};
 use service::KeyWatch;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::sync::{mpsc, watch};
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Sleep, timeout};
 use tokio_util::io::poll_read_buf;
 use transport::{Arrival, Stream};
 
@@ -42,8 +43,11 @@ const UNPROVED_READ_BYTES: usize = 4 * 1024;
 const SLICES_MAX: usize = 32;
 /// A client that was told that the node ends has so long to say goodbye.
 const GOODBYE_MS: u64 = 2_000;
-/// What clients have received is given back within this, or behind their backs (LOCK-28).
-const GIVE_BACK_WITHIN: Duration = Duration::from_secs(1);
+/// When the node ends: a client that always has something under way is not waited for longer.
+const QUIET_WITHIN_MS: u64 = 300;
+/// By then, what clients have received is given back, or behind their backs (LOCK-28), and what they have asked is
+/// answered, or not at all.
+const SETTLED_WITHIN_MS: u64 = 1_000;
 /// What links still have to hand back when the connection is gone takes no longer.
 const LINKS_END_WITHIN: Duration = Duration::from_secs(2);
 /// It is looked whether tokens have run out when they do by the present clock, and so often in case
@@ -90,6 +94,9 @@ pub(super) async fn run(
         catalog,
         keys,
         end_by: None,
+        leaving: None,
+        giving_back: FuturesUnordered::new(),
+        hangs_up: false,
         shared,
         alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
         alarm_at: None,
@@ -169,6 +176,13 @@ impl Rejection {
     }
 }
 
+/// Until when a client is served whose node ends.
+struct Leaving {
+    /// From then on nothing more is taken of it.
+    quiet_by: Millis,
+    settled_by: Millis,
+}
+
 struct Socket {
     stream: Stream,
     /// All that was written to the stream has left it.
@@ -185,6 +199,12 @@ struct Socket {
     keys: KeyWatch,
     /// The node ends, and with it this, whatever the client does.
     end_by: Option<Millis>,
+    /// Set once it is known that the node ends.
+    leaving: Option<Leaving>,
+    /// What is given back for that (LOCK-28).
+    giving_back: FuturesUnordered<oneshot::Receiver<()>>,
+    /// The last bytes are written, and no goodbye.
+    hangs_up: bool,
     shared: Arc<Shared>,
     alarm: Pin<Box<Sleep>>,
     /// What the alarm is set to; `None`: it has rung.
@@ -197,6 +217,7 @@ impl Socket {
         loop {
             self.turn();
             self.write().await?;
+            self.let_go();
             if self.is_over() {
                 return Ok(());
             }
@@ -214,7 +235,7 @@ impl Socket {
         while let Ok(note) = self.inbox.try_recv() {
             self.links.on_note(note);
         }
-        while self.links.wants_input() {
+        while self.links.wants_input() && !self.is_deaf() {
             let Some(event) = self.links.engine.poll(&mut self.input, now) else { break };
             match (&self.refusal, &event) {
                 // Whoever it is, it is let in no further.
@@ -251,7 +272,8 @@ impl Socket {
 
     fn is_over(&mut self) -> bool {
         let is_late = self.end_by.is_some_and(|at| at <= now(&self.shared));
-        is_late || self.links.engine.is_finished() && !self.has_output()
+        let is_last = self.hangs_up || self.links.engine.is_finished();
+        is_late || is_last && !self.has_output()
     }
 
     fn has_output(&mut self) -> bool {
@@ -270,13 +292,14 @@ impl Socket {
 
     /// Waits for something to do; `false` if the client is gone.
     async fn wait(&mut self) -> io::Result<bool> {
-        let wants_input = self.links.wants_input();
+        let wants_input = self.links.wants_input() && !self.is_deaf();
         let has_output = self.has_output();
         let Socket { stream, is_flushed, input, links, inbox, stopping, catalog, keys, .. } = self;
         let (alarm, shared) = (&mut self.alarm, &self.shared);
         let (unstored, is_full) = (links.unstored.clone(), links.unstored.is_full());
         let read_bytes = if links.guest.is_some() { UNPROVED_READ_BYTES } else { READ_BYTES };
         let (engine, work) = (&mut links.engine, &mut links.tasks.work);
+        let (giving_back, is_leaving) = (&mut self.giving_back, self.leaving.is_some());
         let guest = &mut links.guest;
         let asked_out = async {
             match guest {
@@ -315,7 +338,8 @@ impl Socket {
                 links.now = now(shared);
                 links.grants.renew();
             }
-            _ = stopping.changed(), if self.end_by.is_none() => self.stop().await,
+            Some(_) = giving_back.next(), if !giving_back.is_empty() => {}
+            _ = stopping.changed(), if !is_leaving && self.end_by.is_none() => self.leave(),
             places = asked_out, if self.end_by.is_none() => {
                 self.refuse(Rejection::Unproved { places }.error());
             }
@@ -328,7 +352,12 @@ impl Socket {
         let next = self.links.grants.next_expiry_ms();
         let tokens = next.map(|ms| Millis(now(&self.shared).0 + ms.min(TOKENS_LOOK_MS)));
         let idle = self.links.timers.deadline();
-        let all = [self.links.engine.deadline(), tokens, idle, self.end_by];
+        let leaving = self.leaving.as_ref().map(|leaving| match self.is_deaf() {
+            true => leaving.settled_by,
+            false => leaving.quiet_by,
+        });
+        let leaving = leaving.filter(|_| self.end_by.is_none());
+        let all = [self.links.engine.deadline(), tokens, idle, leaving, self.end_by];
         let deadline = all.into_iter().flatten().min();
         let Some(at) = deadline else { return };
         if self.alarm_at.is_none_or(|set| at < set) {
@@ -350,25 +379,46 @@ impl Socket {
         }
     }
 
-    /// Tells the client to go elsewhere: every SDK connects anew by itself, and may be faster there than
-    /// what it has received is given back, so that comes first.
-    async fn stop(&mut self) {
-        let given = join_all(self.links.give_back());
-        let until = sleep(GIVE_BACK_WITHIN);
-        tokio::pin!(given, until);
-        loop {
-            let Socket { links, inbox, .. } = self;
-            tokio::select! {
-                _ = &mut given => break,
-                () = &mut until => break,
-                Some(()) = links.tasks.work.next() => (),
-                // Whoever serves a link may have something to say before it ends.
-                Some(note) = inbox.recv() => links.on_note(note),
-            }
+    /// The node ends. Every SDK connects anew by itself, and may be faster there than what it has received is given
+    /// back, so that comes first; the client is served meanwhile, and let go between two calls, for what is under way
+    /// then some SDKs do not ask again.
+    fn leave(&mut self) {
+        let now = now(&self.shared).0;
+        let (quiet_by, settled_by) =
+            (Millis(now + QUIET_WITHIN_MS), Millis(now + SETTLED_WITHIN_MS));
+        self.leaving = Some(Leaving { quiet_by, settled_by });
+        self.giving_back.extend(self.links.give_back());
+    }
+
+    /// Whether nothing more is read of what the client sends.
+    fn is_deaf(&self) -> bool {
+        let is_late = |leaving: &Leaving| leaving.quiet_by <= now(&self.shared);
+        self.hangs_up || self.leaving.as_ref().is_some_and(is_late)
+    }
+
+    /// Lets the client go, if the node ends and nothing is under way.
+    fn let_go(&mut self) {
+        let Some(Leaving { settled_by, .. }) = self.leaving else { return };
+        let is_late = settled_by <= now(&self.shared);
+        let is_heard = self.input.is_empty() || self.is_deaf();
+        let is_quiet = is_heard && !self.links.owes_answers() && !self.has_output();
+        if self.end_by.is_some() || !(is_late || is_quiet && self.giving_back.is_empty()) {
+            return;
+        }
+        // By links that came meanwhile.
+        let more = self.links.give_back();
+        if !is_late && !more.is_empty() {
+            return self.giving_back.extend(more);
         }
         self.end_by = Some(Millis(now(&self.shared).0 + GOODBYE_MS));
-        let why = "the node is shutting down";
-        self.links.engine.close(Some(Error::new(condition::CONNECTION_FORCED, why)));
+        // CONN-21.
+        if self.links.mistakes_close {
+            self.hangs_up = true;
+        } else {
+            let why = "the node is shutting down";
+            self.links.engine.close(Some(Error::new(condition::CONNECTION_FORCED, why)));
+            self.links.engine.flush();
+        }
     }
 
     /// SDKs tell their users.
@@ -377,16 +427,23 @@ impl Socket {
         self.links.engine.close(Some(error));
     }
 
-    /// Lets the links hand back what was granted and never sent.
+    /// Lets the links hand back what was granted and never sent, and the client read what was written.
     async fn end(mut self) {
         self.links.grants.tell_unproved(&self.shared.config.access);
         self.links.drop_all();
         self.inbox.close(); // Nobody looks at it any more, so nobody is to wait for that.
+        let Socket { stream, input, links, hangs_up, .. } = &mut self;
         let goodbye = async {
-            drop(self.stream.shutdown().await);
-            while self.links.tasks.work.next().await.is_some() {}
+            drop(stream.shutdown().await);
+            // Closed with something unread, a socket is reset, and what the client has not read is lost.
+            while *hangs_up
+                && let Ok(true) = poll_fn(|cx| poll_read(stream, input, READ_BYTES, cx)).await
+            {
+                input.clear();
+            }
         };
-        drop(timeout(LINKS_END_WITHIN, goodbye).await);
+        let work = async { while links.tasks.work.next().await.is_some() {} };
+        drop(timeout(LINKS_END_WITHIN, join(goodbye, work)).await);
     }
 }
 

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use amqp_protocol::codec::{Attach, DeliveryState, Error};
+use amqp_protocol::codec::{Attach, DeliveryState, Error, Map, Value};
 use amqp_protocol::engine::{Connection, Delivery, Event, LinkId, Millis, SessionId, Side};
 use amqp_protocol::request::Envelope;
 use auth::Right;
 use bytes::{Bytes, BytesMut};
-use domain::Refusal;
+use domain::{Refusal, Settlement};
 use limits::Limit;
 use tokio::sync::oneshot;
 
@@ -32,10 +32,13 @@ use super::requests::{self, REPLIES_MAX, RequestHandler, RequestLink, reply_node
 use super::submission::Delivered;
 use super::tasks::{Tasks, Turn};
 use super::transaction_group::TransactionGroups;
-use super::verdict::verdict;
+use super::verdict::{Verdict, verdict};
 use super::{Shared, failure, incoming, relay};
 use crate::management::{self, Reply};
 use crate::{cbs, condition, link_terms};
+
+/// The products that the SDKs of Python and JavaScript say they are.
+const MISTAKING: [&str; 2] = ["azsdk-python-servicebus", "MSJSClient"];
 
 /// What one connection knows of its links, and of whoever serves them.
 pub(super) struct Links {
@@ -58,6 +61,8 @@ pub(super) struct Links {
     groups: TransactionGroups,
     scratch: BytesMut,
     pub timers: IdleTimers,
+    /// CONN-21: the client gets over the end of the stream, and not over a `close`.
+    pub mistakes_close: bool,
     /// Of this turn.
     pub now: Millis,
 }
@@ -102,6 +107,7 @@ impl Links {
             groups: TransactionGroups::default(),
             scratch: BytesMut::new(),
             timers,
+            mistakes_close: false,
             now: Millis::default(),
         }
     }
@@ -177,7 +183,8 @@ impl Links {
                 let ending = if by == Side::Peer { Ending::Closed } else { Ending::Lost };
                 self.end_links(ending, |_| true);
             }
-            Event::Opened(_) => {
+            Event::Opened(open) => {
+                self.mistakes_close = open.properties.as_ref().is_some_and(mistakes_close);
                 self.see_party();
                 let is_proved = self.grants.is_proved(&self.shared.config.access);
                 self.timers.opened(self.now, is_proved);
@@ -498,6 +505,18 @@ impl Links {
             return self.transaction_handler().decide_in_transaction(disposed);
         }
         let Disposed { id, link, tag, state, settled } = disposed;
+        if self.table.get(link).is_none() {
+            // LOCK-28: given back, as the node ends.
+            let answer = match verdict(None, &tag, state) {
+                Ok(Verdict { settlement: Settlement { token, .. }, .. }) => {
+                    let lost = Refusal::MessageLockLost { token };
+                    DeliveryState::rejected(failure::refusal(lost, ""))
+                }
+                Err(answer) => answer,
+            };
+            let _ = self.engine.answer(id, answer);
+            return;
+        }
         let Some(outgoing) = self.table.outgoing(link) else {
             // A reply that was sent unsettled: there is nothing to decide.
             let _ = self.engine.answer(id, DeliveryState::ACCEPTED);
@@ -669,6 +688,11 @@ impl Links {
         given
     }
 
+    /// Whether the client waits for what the broker decides.
+    pub fn owes_answers(&self) -> bool {
+        self.engine.undecided() > 0 || self.tasks.has_requests()
+    }
+
     /// The connection is lost, and with it its links.
     pub fn drop_all(&mut self) {
         self.end_links(Ending::Lost, |_| true);
@@ -701,6 +725,11 @@ impl Links {
             self;
         TransactionHandler { shared, grants, engine, table, tasks, transactions, groups, scratch }
     }
+}
+
+/// By what it says of itself.
+fn mistakes_close(properties: &Map) -> bool {
+    matches!(properties.get("product"), Some(Value::String(product)) if MISTAKING.contains(&&**product))
 }
 
 /// REQ-31.

@@ -46,6 +46,11 @@ impl Tasks {
         self.requests -= 1;
     }
 
+    /// Whether requests are under way.
+    pub fn has_requests(&self) -> bool {
+        self.requests > 0
+    }
+
     /// Whether one more request may come of a client that has proved who it is, or has not.
     pub fn has_room(&self, is_proved: bool) -> bool {
         self.requests < if is_proved { REQUESTS_MAX } else { UNPROVED_REQUESTS_MAX }
