@@ -163,17 +163,20 @@ async fn garbage_on_any_port_disturbs_nobody() -> anyhow::Result<()> {
 }
 
 /// HTTP/2 bounds what a peer may open and give up at once (CVE-2023-44487). An honest client of thousands
-/// of queues stays below that bound; beyond it only the connection ends.
+/// of queues stays below that bound, and so does a node that stood still, which gives up all that it had under
+/// way, or of which others do; beyond it only the connection ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_given_up_at_once_end_no_honest_connection() -> anyhow::Result<()> {
     let cluster = Cluster::start(Settings { nodes: 1, ..Settings::default() }).await?;
     let client = cluster.client()?;
     client.create_queue("calm", Default::default()).await?;
-    let [grpc, ..] = cluster.addresses(1);
-    for (streams, lives) in [(1_000, true), (50_000, false)] {
-        let address = grpc.to_owned();
-        let answered = spawn_blocking(move || give_up(&address, streams)).await??;
-        ensure!(answered == lives, "after {streams} streams: answered {answered}");
+    let [grpc, _, peer] = cluster.addresses(1);
+    for (address, streams, lives) in
+        [(grpc, 1_000, true), (grpc, 50_000, false), (peer, 1_000, true), (peer, 50_000, false)]
+    {
+        let to = address.to_owned();
+        let answered = spawn_blocking(move || give_up(&to, streams)).await??;
+        ensure!(answered == lives, "after {streams} streams to {address}: answered {answered}");
         client.send("calm", vec![Message::new("still here")]).await?;
     }
     let log = cluster.node_log(1);

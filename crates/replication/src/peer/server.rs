@@ -39,6 +39,10 @@ const SILENCE: Duration = Duration::from_secs(5);
 
 /// Streams of one connection: one per group on the log connection, one per channel on the bulk one.
 const STREAMS_MAX: u32 = 4096;
+/// Calls of one connection that were given up before they were looked at: as many as may be under way. A peer gives
+/// its calls up by the dozen when a node stands still, and is no attacker for that; with h2's own 20 the connection
+/// of one that is heard again would end at once.
+const GIVEN_UP_MAX: usize = STREAMS_MAX as usize;
 
 /// Answers peers for every group of this node.
 #[derive(Clone)]
@@ -68,6 +72,7 @@ impl PeerPort {
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .max_frame_size(FRAME_BYTES)
             .max_concurrent_streams(STREAMS_MAX)
+            .http2_max_pending_accept_reset_streams(Some(GIVEN_UP_MAX))
             .http2_keepalive_interval(Some(SILENCE))
             .http2_keepalive_timeout(Some(SILENCE))
             .add_service(InterceptedService::new(service, check));
