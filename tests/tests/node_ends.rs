@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use amqp::condition;
 use amqp_protocol::Limits;
-use amqp_protocol::codec::{DeliveryState, Error};
-use amqp_protocol::engine::{Delivery, LinkId};
+use amqp_protocol::codec::{DeliveryState, Error, Tag};
+use amqp_protocol::engine::{Delivery, Event, LinkId, Outgoing, Payload};
 use amqp_protocol::message::Message;
 use anyhow::{Context, ensure};
 use bytes::{Bytes, BytesMut};
+use client::Message as Native;
 use client::v1::QueueProperties;
-use mayfly_tests::{AmqpClient, Cluster, Settings};
+use mayfly_tests::{AmqpClient, Cluster, Load, LoadOptions, Settings};
 use message_content::{Body, Neutral};
 use nix::sys::signal::Signal;
 use tokio::sync::Mutex;
@@ -25,6 +26,12 @@ const LOCK: Duration = Duration::from_secs(120);
 /// An election on a busy machine is part of it.
 const BACK_WITHIN: Duration = Duration::from_secs(30);
 const STANDS_STILL: Duration = Duration::from_secs(4);
+const FORWARDED_QUEUES: usize = 8;
+const ENDS_OF_EACH: u32 = 2;
+/// On a busy machine. Most take a second or two: as long as clients need to go.
+const ENDED_WITHIN: Duration = Duration::from_secs(4);
+/// More than a node takes until it has ended.
+const SENDS_MAX: u32 = 1_000_000;
 
 #[derive(Clone, Copy, Debug)]
 enum End {
@@ -195,4 +202,113 @@ async fn lock_28_a_node_that_stands_still_keeps_what_its_clients_hold() -> anyho
     let settled = held.amqp.settle(&held.plain, DeliveryState::ACCEPTED).await?;
     assert_eq!(settled, DeliveryState::ACCEPTED);
     Ok(())
+}
+
+/// SDKs try three times, which takes them four seconds or so: a node that ends is to be back by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_under_load_ends_soon_and_closes_its_databases() -> anyhow::Result<()> {
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let mut cluster = Cluster::start(Settings::default()).await?;
+    let client = cluster.client()?;
+    // What is forwarded is under way with nobody waiting for it.
+    for queue in 0..FORWARDED_QUEUES {
+        let to = format!("out-{queue}");
+        client.create_queue(&to, QueueProperties::default()).await?;
+        let properties = QueueProperties { forward_to: Some(to), ..QueueProperties::default() };
+        client.create_queue(&format!("in-{queue}"), properties).await?;
+    }
+    let sending = tokio::spawn(async move {
+        for queue in (0..FORWARDED_QUEUES).cycle() {
+            // Refused, or in doubt, while a node ends.
+            drop(client.send(&format!("in-{queue}"), vec![Native::new("m"); 20]).await);
+        }
+    });
+    let load = Load::start(&cluster.client()?, "orders", LoadOptions::default()).await?;
+    let mut slow = Vec::new();
+    for turn in 0..ENDS_OF_EACH {
+        for node in cluster.ids() {
+            cluster.wait_caught_up().await?;
+            let since = Instant::now();
+            cluster.stop(node)?;
+            let took = since.elapsed();
+            println!("turn {turn}, node {node}: {took:?}");
+            if took > ENDED_WITHIN {
+                slow.push(took);
+            }
+            cluster.start_node(node)?;
+        }
+    }
+    sending.abort();
+    let verdict = load.finish().await?;
+    ensure!(verdict.holds(), "{verdict:?}");
+    for node in cluster.ids() {
+        let log = cluster.node_log(node);
+        let left = log.lines().find(|line| line.contains("left open"));
+        ensure!(left.is_none(), "node {node}: {}", left.unwrap_or_default());
+    }
+    ensure!(slow.is_empty(), "longer than {ENDED_WITHIN:?}: {slow:?}");
+    Ok(())
+}
+
+/// CONN-21: what a client was not told is what the node never took.
+#[tokio::test(flavor = "multi_thread")]
+async fn conn_21_what_clients_have_asked_is_answered_before_the_node_lets_go() -> anyhow::Result<()>
+{
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let mut cluster = cluster().await?;
+    for is_python in [false, true] {
+        let of = format!("q-{is_python}");
+        cluster.client()?.create_queue(&of, QueueProperties::default()).await?;
+        let leader = cluster.leader_of(&of).await?;
+        let address = cluster.amqp_address(leader);
+        let mut amqp = match is_python {
+            true => AmqpClient::as_python(address).await?,
+            false => AmqpClient::connect(address).await?,
+        };
+        let link = amqp.sender(&of).await?.expect("the queue is there");
+        let (mut sent, mut accepted) = (0, 0);
+        loop {
+            let room = amqp.engine().credit(link).min(amqp.engine().room(link));
+            for _ in 0..room.min(SENDS_MAX - sent) {
+                amqp.engine().send(link, &outgoing())?;
+                sent += 1;
+            }
+            if let Err(error) = amqp.turn().await {
+                println!("{of}: {accepted} of {sent} were accepted, then: {error}");
+                break;
+            }
+            let before = accepted;
+            while let Some(event) = amqp.poll() {
+                let state = match event {
+                    Event::Disposed { state, settled: true, .. } => state,
+                    _ => continue,
+                };
+                ensure!(state == Some(DeliveryState::ACCEPTED), "{state:?}");
+                accepted += 1;
+            }
+            if before == 0 && accepted > 0 {
+                cluster.signal(leader, Signal::SIGTERM)?;
+            }
+        }
+        cluster.stop(leader)?;
+        ensure!(accepted < sent, "the node ended after all was sent, which shows nothing");
+        let other = cluster.ids().find(|id| *id != leader).expect("three nodes");
+        let queue = cluster.client_of(other)?.get_queue(&of).await?;
+        let stored = queue.counters.context("no counters")?.accepted;
+        assert_eq!(stored, u64::from(accepted), "{of}: stored, and answered");
+        cluster.start_node(leader)?;
+        cluster.wait_caught_up().await?;
+    }
+    Ok(())
+}
+
+fn outgoing() -> Outgoing {
+    let neutral = Neutral { body: Body::Binary(Bytes::from_static(b"m")), ..Neutral::default() };
+    Outgoing {
+        tag: Tag::new(b"t").unwrap_or_default(),
+        message_format: 0,
+        settled: false,
+        state: None,
+        payload: Payload::from(neutral.to_amqp(&mut BytesMut::new())),
+    }
 }

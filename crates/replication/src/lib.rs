@@ -36,7 +36,7 @@ pub use metrics::{
     ENTRY_BYTES, FLUSHES, LEADING, REFUSED, SNAPSHOT_BYTES, SNAPSHOTS_INSTALLED, SNAPSHOTS_SENT,
     describe as describe_metrics,
 };
-pub use node::Replication;
+pub use node::{Replication, ReplicationHolders};
 pub use observer::{
     CertificateEnd, Clocks, Incoming, Leadership, LedGroup, NodeDescription, Observer,
 };

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -49,6 +49,15 @@ pub struct Replication {
     shared: Arc<Shared>,
     // After `shared`: threads stop when no handle is left.
     _threads: Arc<Threads>,
+}
+
+/// Who holds on to a [`Replication`], for who waits until nobody does.
+pub struct ReplicationHolders(Weak<Shared>);
+
+impl ReplicationHolders {
+    pub fn count(&self) -> usize {
+        self.0.strong_count()
+    }
 }
 
 struct Shared {
@@ -305,6 +314,11 @@ impl Replication {
     /// Whether this node leads and its rows hold every entry of earlier terms.
     pub fn is_leader(&self, group: GroupId) -> bool {
         self.shared.groups.get(group).is_some_and(|group| group.leads())
+    }
+
+    /// Who holds on to it.
+    pub fn holders(&self) -> ReplicationHolders {
+        ReplicationHolders(Arc::downgrade(&self.shared))
     }
 
     /// This node.

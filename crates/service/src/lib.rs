@@ -44,6 +44,6 @@ pub use edge::{
 };
 pub use error::{Error, ErrorKind, Result, Unavailable, Unknown};
 pub use exchange::{GroupDepth, GroupHealth, NodeReport, Received, ReplicaHealth};
-pub use node::{Node, RunningNode};
+pub use node::{Node, NodeHolders, RunningNode};
 pub use replication::{CertificateEnd, DiskStatus, NodeDescription, PeerStatus};
 pub use trace::Trace;

@@ -2,13 +2,17 @@
 //! [`Broker`].
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use domain::{Effect, GroupId};
 use futures::future::join_all;
 use parking_lot::Mutex;
-use replication::{Channel, Clocks, Incoming, Leadership, NodeDescription, Observer, Replication};
+use replication::{
+    Channel, Clocks, Incoming, Leadership, NodeDescription, Observer, Replication,
+    ReplicationHolders,
+};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -49,11 +53,29 @@ pub struct Node {
 /// A node at work.
 pub struct RunningNode {
     broker: Broker,
+    holders: (Weak<Router>, Weak<LocalNode>),
     groups: Arc<Groups>,
     replication: Replication,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Why it cannot take part in its cluster.
     failed: tokio::sync::Mutex<oneshot::Receiver<replication::Error>>,
+}
+
+/// Who holds on to a node that has ended, as far as its parts tell: whoever waits for that names them.
+pub struct NodeHolders {
+    router: Weak<Router>,
+    local: Weak<LocalNode>,
+    groups: Weak<Groups>,
+    replication: ReplicationHolders,
+}
+
+impl fmt::Display for NodeHolders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NodeHolders { router, local, groups, replication } = self;
+        let (router, local) = (router.strong_count(), local.strong_count());
+        let (groups, replication) = (groups.strong_count(), replication.count());
+        write!(f, "router {router}, peers {local}, groups {groups}, replication {replication}")
+    }
 }
 
 /// Listens to Raft and to channels of other nodes on their threads, and only passes on.
@@ -150,6 +172,7 @@ impl Node {
         let router = Router::new(config, local.clone(), listener.leader_changes.clone());
         let router = Arc::new(router);
         let broker = Broker::new(router.clone());
+        let holders = (Arc::downgrade(&router), Arc::downgrade(&local));
         let succession = Arc::new(Succession::new(local.clone()));
 
         let timekeeper = Timekeeper::new(
@@ -196,13 +219,19 @@ impl Node {
             standings,
         ]);
         let failed = tokio::sync::Mutex::new(failed);
-        RunningNode { broker, groups, replication, tasks, failed }
+        RunningNode { broker, holders, groups, replication, tasks, failed }
     }
 }
 
 impl RunningNode {
     pub fn broker(&self) -> &Broker {
         &self.broker
+    }
+
+    /// Who holds on to it, when it has ended.
+    pub fn holders(&self) -> NodeHolders {
+        let ((router, local), groups) = (self.holders.clone(), Arc::downgrade(&self.groups));
+        NodeHolders { router, local, groups, replication: self.replication.holders() }
     }
 
     /// Resolves once this node's replicas have stopped for want of disk space, which only a new
@@ -239,6 +268,8 @@ impl RunningNode {
             }
         });
         join_all(ended).await;
+        // Nor will anybody else answer what is still waited for.
+        self.broker.end();
         self.tasks.lock().drain(..).for_each(|task| task.abort());
     }
 }

@@ -163,7 +163,12 @@ impl LogStore {
 
     /// Whether this is the only handle left: dropping it closes the database.
     pub fn is_last(&self) -> bool {
-        Arc::strong_count(&self.0) == 1
+        self.handles() == 1
+    }
+
+    /// How many there are.
+    pub fn handles(&self) -> usize {
+        Arc::strong_count(&self.0)
     }
 }
 

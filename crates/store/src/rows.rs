@@ -185,7 +185,12 @@ impl RowStore {
 
     /// Whether this is the only handle left: dropping it closes the database.
     pub fn is_last(&self) -> bool {
-        Arc::strong_count(&self.inner) == 1 && !self.inner.disk.is_shared()
+        self.handles() == 1 && !self.inner.disk.is_shared()
+    }
+
+    /// How many there are, without what is on its way in or out.
+    pub fn handles(&self) -> usize {
+        Arc::strong_count(&self.inner)
     }
 
     /// Puts all that is in memory on disk; blocks until it is there.

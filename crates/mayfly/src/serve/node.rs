@@ -11,7 +11,9 @@ use domain::NodeRow;
 use limits::Ledger;
 use metrics_exporter_prometheus::PrometheusHandle;
 use replication::{Dialler, Proof, Replication};
-use service::{Broker, CertificateEnds, ClockConfig, Founding, IdleConfig, RunningNode, Skew};
+use service::{
+    Broker, CertificateEnds, ClockConfig, Founding, IdleConfig, NodeHolders, RunningNode, Skew,
+};
 use store::{DataDir, Durability, Founders, Identity, LogStore, Provenance, RowStore};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -99,6 +101,7 @@ pub async fn run(
         ..replication_config(&config, cluster_id, data)
     };
     let replication = Replication::start(peers, log, rows, node.observer(), node.incoming());
+    let mut holders = None;
     let result = match replication {
         Ok(replication) => {
             if let Some(peer_tls) = peer_tls {
@@ -112,6 +115,7 @@ pub async fn run(
                 tokio::spawn(certificate::keep_fresh(tls, whom, ends.clone(), accept));
             }
             let running = node.start(replication);
+            holders = Some(running.holders());
             serve(
                 &config,
                 exit_with_parent,
@@ -122,7 +126,7 @@ pub async fn run(
         }
         Err(error) => Err(error.into()),
     };
-    close(databases).await;
+    close(databases, holders).await;
     let ended = tokio::task::spawn_blocking(move || trail.end(TRAIL_ENDS_WITHIN)).await;
     result.and_then(|()| Ok(ended?))
 }
@@ -478,12 +482,17 @@ fn reason(ended: Result<anyhow::Result<()>, tokio::task::JoinError>) -> String {
 
 /// Closes the databases once nobody uses them any more. RocksDB cannot close one while the process
 /// ends, for what it needs to do so ends then as well: better not at all.
-async fn close((log, rows): (LogStore, RowStore)) {
+async fn close((log, rows): (LogStore, RowStore), holders: Option<NodeHolders>) {
     let until = Instant::now() + CLOSED_WITHIN;
     while !log.is_last() || !rows.is_last() {
         if Instant::now() > until {
+            let (of_log, of_rows) = (log.handles() - 1, rows.handles() - 1);
             std::mem::forget((log, rows));
-            return tracing::debug!("the databases are left open");
+            let holders = holders.map(|holders| format!("{holders}, ")).unwrap_or_default();
+            return tracing::warn!(
+                "the databases are left open, and read again at the next start; held by: {holders}log \
+                 {of_log}, rows {of_rows}"
+            );
         }
         tokio::time::sleep(CLOSE_LOOK).await;
     }

@@ -25,6 +25,11 @@ impl Broker {
         Broker { router, admission }
     }
 
+    /// See [`Router::end`].
+    pub(crate) fn end(&self) {
+        self.router.end();
+    }
+
     pub fn messages(&self) -> Messages<'_> {
         Messages { router: &self.router, admission: &self.admission, hold: Hold::Lasting }
     }

@@ -10,7 +10,7 @@ use domain::{
     Command, DirectoryRow, EntityId, EntityKind, GroupId, Origin, Outcome, ReceiverId, Refusal,
 };
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
 use crate::config::Config;
@@ -61,6 +61,8 @@ pub(crate) struct Router {
     producers: Mutex<BTreeMap<GroupId, (u64, u64)>>,
     /// The last number given to a receiver or a transaction of this edge.
     last_number: AtomicU64,
+    /// Nothing here is asked any more.
+    ended: watch::Sender<bool>,
 }
 
 /// What locks hang on.
@@ -105,8 +107,37 @@ impl Router {
         let standings = Standings::new(local.clone());
         // Receivers of a former life of this node may still hold locks.
         let last_number = AtomicU64::new(u64::from(rand::random::<u32>()));
-        let producers = Mutex::default();
-        Router { config, local, links, leaders, standings, producers, last_number }
+        let (producers, ended) = (Mutex::default(), watch::Sender::new(false));
+        Router { config, local, links, leaders, standings, producers, last_number, ended }
+    }
+
+    /// The node has ended. Whoever waits for an answer would wait until its deadline, and hold on to the databases:
+    /// there is none, nor will there be another try.
+    pub fn end(&self) {
+        self.ended.send_replace(true);
+    }
+
+    async fn ended(&self) {
+        let mut ended = self.ended.subscribe();
+        // The sender is this object's.
+        drop(ended.wait_for(|ended| *ended).await);
+    }
+
+    /// What comes before the deadline, and before the node has ended.
+    async fn before<T>(&self, deadline: Instant, answer: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            answer = timeout_at(deadline, answer) => answer.ok(),
+            () = self.ended() => None,
+        }
+    }
+
+    /// Why there is no next try.
+    fn no_try(&self, group: GroupId) -> Unavailable {
+        match *self.ended.borrow() {
+            true => Unavailable::Stopping,
+            false => Unavailable::NoLeader(group),
+        }
     }
 
     pub fn deadline(&self) -> Instant {
@@ -234,18 +265,18 @@ impl Router {
         let mut pause = PAUSE_MIN;
         let mut doubt = false;
         loop {
-            let command = match timeout_at(deadline, &mut pending).await {
-                Err(_) => return unknown(Unknown::Late(group)),
-                Ok(Err(_)) => return unknown(Unknown::LeaderLost(group)),
-                Ok(Ok(Ok(answer))) => return Ok(answer),
-                Ok(Ok(Err(Failed::Mendable { refusal, command }))) => {
+            let command = match self.before(deadline, &mut pending).await {
+                None => return unknown(Unknown::Late(group)),
+                Some(Err(_)) => return unknown(Unknown::LeaderLost(group)),
+                Some(Ok(Ok(answer))) => return Ok(answer),
+                Some(Ok(Err(Failed::Mendable { refusal, command }))) => {
                     return Err(Failure::Mendable { refusal, command });
                 }
-                Ok(Ok(Err(Failed::NotLeader { leader, command }))) => {
+                Some(Ok(Err(Failed::NotLeader { leader, command }))) => {
                     self.leaders.hear(group, leader);
                     command
                 }
-                Ok(Ok(Err(Failed::Unknown { mut command }))) => {
+                Some(Ok(Err(Failed::Unknown { mut command }))) => {
                     doubt = true;
                     if !command.mark_repeat() {
                         return unknown(Unknown::LeaderLost(group));
@@ -261,7 +292,7 @@ impl Router {
                 return match doubt {
                     true => unknown(Unknown::Late(group)),
                     false => {
-                        let why = Unavailable::NoLeader(group);
+                        let why = self.no_try(group);
                         Err(Failure::Error(ErrorKind::Unavailable { why }))
                     }
                 };
@@ -300,12 +331,12 @@ impl Router {
         }
     }
 
-    /// Waits before the next try; false if the deadline comes first.
+    /// Waits before the next try; false if the deadline comes first, or the node's end.
     pub async fn wait(&self, pause: &mut Duration, deadline: Instant) -> bool {
         let until = Instant::now() + *pause;
         *pause = (*pause * 2).min(PAUSE_MAX);
-        tokio::time::sleep_until(until.min(deadline)).await;
-        until < deadline
+        let waited = self.before(deadline, tokio::time::sleep_until(until.min(deadline))).await;
+        waited.is_some() && until < deadline
     }
 
     /// Reads at the group's leader until it is answered.
@@ -328,17 +359,17 @@ impl Router {
                 }
                 None => drop(reply.send(Err(NotRead { leader: None }))),
             }
-            match timeout_at(deadline, answer).await {
-                Ok(Ok(Ok(answer))) => return Ok(answer),
-                Ok(Ok(Err(NotRead { leader }))) => self.leaders.hear(group, leader),
-                Ok(Err(_)) => self.leaders.hear(group, None),
-                Err(_) => (),
+            match self.before(deadline, answer).await {
+                Some(Ok(Ok(answer))) => return Ok(answer),
+                Some(Ok(Err(NotRead { leader }))) => self.leaders.hear(group, leader),
+                Some(Err(_)) => self.leaders.hear(group, None),
+                None => (),
             }
             if let Some(why) = self.want_of_leader(group) {
                 return Err(ErrorKind::Unavailable { why });
             }
             if !self.wait(&mut pause, deadline).await {
-                return Err(ErrorKind::Unavailable { why: Unavailable::NoLeader(group) });
+                return Err(ErrorKind::Unavailable { why: self.no_try(group) });
             }
         }
     }
@@ -457,10 +488,10 @@ impl Router {
             Some(leader) => {
                 let (reply, error) = oneshot::channel();
                 self.links.to(leader).send(Outgoing::Transfer { group, to, reply });
-                match timeout_at(self.deadline(), error).await {
-                    Ok(Ok(None)) => Ok(()),
-                    Ok(Ok(Some(error))) => Err(error),
-                    Ok(Err(_)) | Err(_) => Err(format!("node {leader} did not answer")),
+                match self.before(self.deadline(), error).await {
+                    Some(Ok(None)) => Ok(()),
+                    Some(Ok(Some(error))) => Err(error),
+                    Some(Err(_)) | None => Err(format!("node {leader} did not answer")),
                 }
             }
             None => Err(format!("group {group} has no leader")),
