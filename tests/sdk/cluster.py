@@ -1,5 +1,6 @@
 """A cluster of real processes, as `mayfly up` starts them, and a node that asks for keys."""
 
+import contextlib
 import ctypes
 import os
 import random
@@ -10,6 +11,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 READY_MAX = 90  # Seconds a cluster, or a node that was killed, may take.
@@ -133,11 +135,21 @@ class Cluster:
             raise RuntimeError(f"the cluster tells of no node {node}:\n{text}")
         return int(later[-1] if later else first[1])
 
-    def kill(self, node: int) -> int:
-        """`kill -9`. Returns the process that is gone; `mayfly up` starts another."""
+    def kill(self, node: int, how: signal.Signals = signal.SIGKILL) -> int:
+        """`kill -9`, or another way. Returns the process that goes; `mayfly up` starts another."""
         pid = self._pid(node)
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, how)
         return pid
+
+    @contextlib.contextmanager
+    def paused(self, node: int) -> Iterator[None]:
+        """The node stands still."""
+        pid = self._pid(node)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     def wait_back(self, node: int, killed: int) -> None:
         """Until another process than the killed one is ready to serve."""

@@ -41,6 +41,8 @@ class Installed:
     failover: Command
     # The program that the examples of a page make, put into the directory.
     example: Callable[[str, Path], Command]
+    # What makes every kind of call while a node ends (ends.py).
+    ends: Command | None = None
     # The thinnest programs, told nothing but a connection string (strings.py).
     by_string: Command | None = None
     # The file of authorities it trusts, where no variable names another.
@@ -118,6 +120,7 @@ def install_python() -> Installed:
         version=ask(python, "-c", "import azure.servicebus as s; print(s.__version__)"),
         suite=[python, HERE / "python/suite.py"],
         failover=[python, HERE / "python/failover.py"],
+        ends=[python, HERE / "python/ends.py"],
         example=lambda code, directory: [python, _written(directory, "example.py", code)],
         by_string=[python, HERE / "python/by_string.py"],
         trusted=Path(ask(python, "-m", "certifi")),
@@ -169,6 +172,7 @@ def install_javascript() -> Installed:
         version=ask(node, "-e", version, cwd=home),
         suite=[node, HERE / "js/suite.mjs"],
         failover=[node, HERE / "js/failover.mjs"],
+        ends=[node, HERE / "js/ends.mjs"],
         example=example,
         by_string=[node, HERE / "js/by_string.mjs"],
         env={"MAYFLY_SDK_MODULES": str(home)},
@@ -223,6 +227,7 @@ def install_java() -> Installed:
         version=jar.stem.rsplit("-", 1)[1],
         suite=[*java, "Suite"],
         failover=[*java, "Failover"],
+        ends=[*java, "Ends"],
         by_string=[*java, "ByString"],
         example=example,
     )
@@ -276,6 +281,7 @@ def install_go() -> Installed:
         version=text.split("/azservicebus v")[1].split()[0],
         suite=[program, "suite"],
         failover=[program, "failover"],
+        ends=[program, "ends"],
         example=example,
         by_string=[program, "by_string"],
         env=env,

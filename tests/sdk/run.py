@@ -7,6 +7,8 @@
     tests/sdk/run.py --only sessions   checks whose name contains this
     tests/sdk/run.py --sdk jms         one SDK: its checks, failover, example and columns
     tests/sdk/run.py --rounds 10       failover alone, every node killed ten times
+    tests/sdk/run.py --ends            every node ended as planned, killed, and paused, under every kind of
+                                       call; prints a table
     tests/sdk/run.py --transport wss   every check with three nodes, and all through WebSockets with
                                        TLS, or with amqps over AMQP with TLS; administration by HTTPS
 
@@ -27,6 +29,7 @@ from typing import Any
 
 import table
 from cluster import Certified, Cluster
+from ends import Ends, table as table_of_ends
 from environment import HERE, CannotInstall, Command, NoToolchain
 from examples import run_examples
 from expected import failures
@@ -117,6 +120,13 @@ def run_failover(
     return accounts
 
 
+def run_ends(ready: Ready, cluster: Cluster, directory: Path) -> list[str]:
+    """What is wrong where nodes end."""
+    rows = Ends(ready, cluster, directory).run()
+    print(table_of_ends(rows), flush=True)
+    return [problem for row in rows for problem in row.problems()]
+
+
 def as_checks(ready: Ready, accounts: list[dict[str, Any]], results: dict[str, Any]) -> None:
     """One check for each run and SDK, of what all accounts of it say."""
     suites = [suite.name for sdk in ready for suite in sdk.suites if suite.fails_over]
@@ -182,6 +192,7 @@ def main() -> int:
     parser.add_argument("--sdk", choices=[sdk.name for sdk in SDKS], help="run this one only")
     parser.add_argument("--transport", choices=("amqps", "wss"), help="run checks only, over this")
     parser.add_argument("--rounds", type=int, help="run failover only, with so many rounds")
+    parser.add_argument("--ends", action="store_true", help="run the ends of nodes only, all of them")
     args = parser.parse_args()
     # Ended from outside: whatever was started is ended on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
@@ -204,6 +215,9 @@ def main() -> int:
             with Cluster(binary, directory) as cluster:
                 accounts = run_failover(ready, cluster, directory, args.rounds)
             wrong = [account["failure"] for account in accounts if account["failure"]]
+        elif args.ends:
+            with Cluster(binary, directory) as cluster:
+                wrong = run_ends(ready, cluster, directory)
         elif args.transport:
             wrong = run_over(ready, binary, directory, args.only, args.transport)
         else:

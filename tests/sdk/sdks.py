@@ -25,6 +25,8 @@ class Suite:
     flags: tuple[str, ...] = ()
     # Whether the SDK's failover program counts for this column.
     fails_over: bool = True
+    # How the program that makes every kind of call while a node ends is run for it; `None`: it is not.
+    ends: tuple[str, ...] | None = None
 
 
 def _as_it_is(kind: str) -> str:
@@ -67,8 +69,8 @@ SDKS = (
         package="azure-servicebus",
         language="python",
         suites=(
-            Suite("sync", "Python", ("--flavour", "sync"), fails_over=False),
-            Suite("async", "Python, async", ("--flavour", "async")),
+            Suite("sync", "Python", ("--flavour", "sync"), False, ("--flavour", "sync")),
+            Suite("async", "Python, async", ("--flavour", "async"), ends=("--flavour", "async")),
         ),
         install=install_python,
     ),
@@ -76,14 +78,14 @@ SDKS = (
         name="javascript",
         package="@azure/service-bus",
         language="js",
-        suites=(Suite("js", "JS"),),
+        suites=(Suite("js", "JS", ends=()),),
         install=install_javascript,
     ),
     Sdk(
         name="go",
         package="azservicebus",
         language="go",
-        suites=(Suite("go", "Go"),),
+        suites=(Suite("go", "Go", ends=()),),
         install=install_go,
         common=_as_go_has_it,
     ),
@@ -92,7 +94,7 @@ SDKS = (
         package="com.azure:azure-messaging-servicebus",
         language="java",
         suites=(
-            Suite("java", "Java", ("--flavour", "sync")),
+            Suite("java", "Java", ("--flavour", "sync"), ends=()),
             Suite("java-async", "Java, async", ("--flavour", "async"), fails_over=False),
         ),
         install=install_java,

@@ -3,6 +3,7 @@
 //
 //	mayfly-sdk-go suite --amqp localhost:5700 --http localhost:5300
 //	mayfly-sdk-go failover --amqp localhost:5672 --http localhost:5300 --queue q --json FILE
+//	mayfly-sdk-go ends --amqp localhost:5672 --elsewhere localhost:6672 --http localhost:6300 --queues q --json FILE
 //	mayfly-sdk-go by_string QUEUE PART…
 
 package main
@@ -16,14 +17,14 @@ import (
 
 func main() {
 	programs := map[string]func([]string) int{
-		"suite": suite, "failover": failover, "by_string": byString,
+		"suite": suite, "failover": failover, "ends": ends, "by_string": byString,
 	}
 	if len(os.Args) > 1 {
 		if program := programs[os.Args[1]]; program != nil {
 			os.Exit(program(os.Args[2:]))
 		}
 	}
-	fmt.Fprintln(os.Stderr, "usage: mayfly-sdk-go suite|failover FLAGS (--help tells them), or by_string QUEUE PART…")
+	fmt.Fprintln(os.Stderr, "usage: mayfly-sdk-go suite|failover|ends FLAGS (--help tells them), or by_string QUEUE PART…")
 	os.Exit(2)
 }
 
