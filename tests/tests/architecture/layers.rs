@@ -2,6 +2,7 @@
 
 mod amqp;
 mod amqp_protocol;
+mod arm_template;
 mod auth;
 mod chaos;
 mod client;
@@ -38,6 +39,7 @@ pub const CRATES: &[(&str, &[Layer])] = &[
     ("grpc", grpc::LAYERS),
     ("http", http::LAYERS),
     ("client", client::LAYERS),
+    ("arm-template", arm_template::LAYERS),
     ("workload", workload::LAYERS),
     ("chaos", chaos::LAYERS),
     ("simulation", simulation::LAYERS),

@@ -52,6 +52,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["audit", "auth", "domain", "limits", "message-content", "service", "transport", "wire"],
     ),
     ("client", &["wire"]),
+    // Azure's language of templates, by itself.
+    ("arm-template", &[]),
     // A load generator speaks what it loads.
     ("workload", &["amqp-client", "amqp-protocol", "client", "transport"]),
     // And what hurts a cluster speaks what it speaks.
@@ -128,6 +130,7 @@ const PURE: &[(&str, &[&str])] = &[
     ("auth", &["base64", "hmac", "percent-encoding", "sha2", "thiserror"]),
     ("amqp-protocol", &["bytes", "bytestring", "thiserror"]),
     ("message-content", &["bytes", "thiserror"]),
+    ("arm-template", &["serde_json"]),
 ];
 
 fn root() -> PathBuf {

@@ -1,0 +1,32 @@
+//! Azure Resource Manager's deployment templates ("ARM templates", JSON, and what Bicep compiles to),
+//! evaluated without Azure: parameters, variables, expressions, loops, conditions, children and modules
+//! come to a list of resources with plain values.
+//!
+//! Invariant: nothing of any provider is known here, no I/O, no clock; whatever a file holds ends in
+//! resources or in errors with their places, never in a panic, and in bounded time.
+//!
+//! Source: the template reference of Azure Resource Manager, `deploymentTemplate.json` of 2019-04-01, with
+//! its languageVersion 2.0. What Azure alone knows (`reference`, `listKeys`) is a [placeholder] that is
+//! refused only where a resource that is asked for depends on it.
+//!
+//! Reading order: expressions, values that are not known, functions, scopes, resources.
+
+mod error;
+mod expression;
+pub mod placeholder;
+
+mod function;
+mod lambda;
+mod text_format;
+
+mod parameters;
+mod scope;
+
+mod resources;
+
+pub use error::Error;
+pub use parameters::{parameter_file, typed};
+pub use resources::{Evaluation, Resource, evaluate};
+
+#[cfg(test)]
+mod tests;
