@@ -42,6 +42,8 @@ enum Command {
     Subscription(commands::subscription::SubscriptionArgs),
     /// Create, show, list, update, delete and try rules of subscriptions
     Rule(commands::rule::RuleArgs),
+    /// Everything a cluster has, as a file; and a cluster as a file says
+    Definitions(commands::definitions::DefinitionsArgs),
     /// Send messages
     Send(commands::send::SendArgs),
     /// Receive messages, as JSON lines
@@ -114,6 +116,7 @@ impl Cli {
             Command::Topic(args) => commands::topic::run(args).await?,
             Command::Subscription(args) => commands::subscription::run(args).await?,
             Command::Rule(args) => commands::rule::run(args).await?,
+            Command::Definitions(args) => return commands::definitions::run(args).await,
             Command::Send(args) => commands::send::run(args).await?,
             Command::Receive(args) => commands::receive::run(args).await?,
             Command::Peek(args) => commands::peek::run(args).await?,

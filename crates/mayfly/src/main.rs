@@ -3,8 +3,8 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong usage (flags, configuration), 3 a node that was removed from
 //! its cluster, so that whoever starts nodes again leaves it down, 4 a node whose replicas have all stopped, so
-//! that whoever supervises it starts it again. A failure is one line on standard
-//! error that names what is wrong and what to do instead.
+//! that whoever supervises it starts it again. `definitions diff` ends with 2 where something differs. A failure
+//! is one line on standard error that names what is wrong and what to do instead.
 
 mod arguments;
 mod authority;
@@ -19,6 +19,7 @@ mod input;
 mod reference;
 mod serve;
 mod terminal;
+mod topology;
 mod up;
 
 use std::process::ExitCode;

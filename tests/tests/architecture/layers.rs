@@ -6,6 +6,7 @@ mod arm_template;
 mod auth;
 mod chaos;
 mod client;
+mod definitions;
 mod domain;
 mod engine;
 mod grpc;
@@ -40,6 +41,7 @@ pub const CRATES: &[(&str, &[Layer])] = &[
     ("http", http::LAYERS),
     ("client", client::LAYERS),
     ("arm-template", arm_template::LAYERS),
+    ("definitions", definitions::LAYERS),
     ("workload", workload::LAYERS),
     ("chaos", chaos::LAYERS),
     ("simulation", simulation::LAYERS),

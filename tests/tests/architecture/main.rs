@@ -54,6 +54,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("client", &["wire"]),
     // Azure's language of templates, by itself.
     ("arm-template", &[]),
+    // What files say of entities, by itself: no cluster is asked.
+    ("definitions", &["arm-template", "domain"]),
     // A load generator speaks what it loads.
     ("workload", &["amqp-client", "amqp-protocol", "client", "transport"]),
     // And what hurts a cluster speaks what it speaks.
@@ -69,6 +71,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "auth",
             "chaos",
             "client",
+            "definitions",
             "domain",
             "grpc",
             "http",
@@ -131,6 +134,19 @@ const PURE: &[(&str, &[&str])] = &[
     ("amqp-protocol", &["bytes", "bytestring", "thiserror"]),
     ("message-content", &["bytes", "thiserror"]),
     ("arm-template", &["serde_json"]),
+    (
+        "definitions",
+        &[
+            "humantime",
+            "jiff",
+            "jsonc-parser",
+            "serde",
+            "serde_json",
+            "serde_path_to_error",
+            "toml",
+            "uuid",
+        ],
+    ),
 ];
 
 fn root() -> PathBuf {

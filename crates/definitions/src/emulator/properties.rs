@@ -4,11 +4,12 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use domain::{Described, EntityProperty, EntityStatus, Patch, PropertyType, PropertyValue, Span};
+use domain::{Described, EntityProperty, Patch, PropertyType, PropertyValue, Span};
 use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::input::duration;
+use crate::document::status;
+use crate::duration;
 
 /// What the emulator's schema has by default where we have another default: a program that was tried
 /// there counts on it.
@@ -18,24 +19,16 @@ const EMULATOR_DEFAULTS: [(&str, PropertyValue); 3] = [
     ("max_delivery_count", PropertyValue::Number(3)),
 ];
 
-/// What a file says of an entity that is to be created, with the schema's defaults for the rest.
-pub(super) fn completed<P: Described>(given: &Patch<P>) -> Patch<P> {
-    let mut completed = given.clone();
+/// What of these holds for an entity of which a file gives `given`, when it is created.
+pub(super) fn schema_defaults<P: Described>(given: &Patch<P>) -> Patch<P> {
+    let mut defaults = Patch::default();
     for (name, default) in EMULATOR_DEFAULTS {
         let property = EntityProperty::all_of(P::KIND).find(|property| property.name == name);
         if let Some(property) = property.filter(|property| given.get(property).is_none()) {
-            completed.set(property, default);
+            defaults.set(property, default);
         }
     }
-    completed
-}
-
-fn read_status(text: &str) -> Result<EntityStatus, String> {
-    let found =
-        EntityStatus::ALL.into_iter().find(|status| status.as_str().eq_ignore_ascii_case(text));
-    found.ok_or_else(|| {
-        format!("'{text}' is no status; write Active, Disabled, SendDisabled or ReceiveDisabled")
-    })
+    defaults
 }
 
 /// The properties that the file gives of an entity.
@@ -123,7 +116,7 @@ impl<'de> DeserializeSeed<'de> for PropertySeed {
                 })
             }
             PropertyType::Status(_) => Option::<String>::deserialize(input)?
-                .map(|status| read_status(&status).map(PropertyValue::Status))
+                .map(|text| status(&text).map(PropertyValue::Status))
                 .transpose()
                 .map_err(D::Error::custom)?,
             PropertyType::AuthorizationRules(_) => {

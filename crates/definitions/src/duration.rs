@@ -57,6 +57,36 @@ pub fn show_ms(ms: u64) -> String {
     }
 }
 
+/// As .NET writes a span in XML: `PT1M30.5S`; never is its longest.
+pub fn show_iso_8601_ms(ms: u64) -> String {
+    if ms == NEVER_MS {
+        return "P10675199DT2H48M5.4775807S".to_owned();
+    }
+    let (seconds, fraction) = (ms / 1000, ms % 1000);
+    let (days, clock) = (seconds / 86_400, seconds % 86_400);
+    let mut text = "P".to_owned();
+    if days > 0 {
+        text += &format!("{days}D");
+    }
+    if clock > 0 || fraction > 0 || days == 0 {
+        text.push('T');
+    }
+    for (many, unit) in [(clock / 3600, 'H'), (clock / 60 % 60, 'M')] {
+        if many > 0 {
+            text += &format!("{many}{unit}");
+        }
+    }
+    match (clock % 60, fraction) {
+        (0, 0) if days == 0 && clock == 0 => text + "0S",
+        (0, 0) => text,
+        (seconds, 0) => format!("{text}{seconds}S"),
+        (seconds, fraction) => {
+            let fraction = format!("{fraction:03}");
+            format!("{text}{seconds}.{}S", fraction.trim_end_matches('0'))
+        }
+    }
+}
+
 /// As people read it at a glance: its largest unit, and the next.
 pub fn show_about_ms(ms: u64) -> String {
     let whole = show_ms(ms / 1000 * 1000);
@@ -191,6 +221,23 @@ mod tests {
     fn durations_are_shown_as_they_are_typed() {
         assert_eq!(show_ms(90_000), "1m 30s");
         assert_eq!(show_ms(NEVER_MS), "never");
+    }
+
+    #[test]
+    fn a_span_is_written_as_it_is_read() {
+        for (ms, text) in [
+            (0, "PT0S"),
+            (1, "PT0.001S"),
+            (60_000, "PT1M"),
+            (90_500, "PT1M30.5S"),
+            (86_400_000, "P1D"),
+            (1_209_600_000, "P14D"),
+            (93_784_000, "P1DT2H3M4S"),
+            (NEVER_MS, "P10675199DT2H48M5.4775807S"),
+        ] {
+            assert_eq!(show_iso_8601_ms(ms), text);
+            assert_eq!(parse_ms(text), Ok(ms), "{text}");
+        }
     }
 
     #[test]

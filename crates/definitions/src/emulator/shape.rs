@@ -4,7 +4,7 @@
 use domain::{EntityKind, EntityProperty, PROPERTIES, PropertyType};
 use serde_json::{Map, Value};
 
-use crate::input::duration;
+use crate::duration;
 
 /// What belongs in a place of the file.
 #[derive(Clone, Copy)]

@@ -2,28 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use client::v1;
-use client::v1::filter::Kind;
-use domain::{Abridged, QueueProperties, SubscriptionProperties, TopicProperties, Value};
-use jsonc_parser::{ParseOptions, parse_to_serde_value};
+use domain::{
+    Abridged, Conditions, Described, NewRule, Patch, QueueProperties, RuleFilter, SqlText,
+    SubscriptionProperties, SystemProperty, TopicProperties, Value,
+};
 use serde::Deserialize;
-use wire::native;
 
-use super::properties::FileProperties;
-use super::{Entities, Listed, Subscription, shape};
-
-/// JSON, comments, and commas behind the last of a list: no more than editors allow in such files.
-const DIALECT: ParseOptions = ParseOptions {
-    allow_comments: true,
-    allow_loose_object_property_names: false,
-    allow_trailing_commas: true,
-    allow_missing_commas: false,
-    allow_single_quoted_strings: false,
-    allow_hexadecimal_numbers: false,
-    allow_unary_plus_numbers: false,
-    allow_bare_decimal_point_numbers: false,
-    allow_non_finite_numbers: false,
-    allow_extended_string_escapes: false,
+use super::properties::{FileProperties, schema_defaults};
+use super::shape;
+use crate::{
+    Definitions, EntityDefinition, Lists, Problem, RuleDefinition, SubscriptionDefinition,
 };
 
 #[derive(Deserialize)]
@@ -129,37 +117,50 @@ enum Scalar {
     Text(String),
 }
 
-/// The file's entities, unchecked but for their form.
-pub(super) fn parse(text: &str) -> Result<Entities, String> {
-    // An editor of another system may have put it there.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let json: serde_json::Value =
-        parse_to_serde_value(text, &DIALECT).map_err(|error| format!("it is no JSON: {error}"))?;
+/// The file's entities, unchecked but for their form. `name` is the file's, in every place.
+pub(crate) fn read(json: serde_json::Value, name: &str) -> Result<Definitions, Vec<Problem>> {
     let (json, notes) = shape::tidied(json);
+    let wrong = |path: &dyn std::fmt::Display, why: &dyn std::fmt::Display| {
+        vec![Problem::new(format!("'{name}': {path}"), why)]
+    };
     let file: File = serde_path_to_error::deserialize(json).map_err(|error| {
         let why = in_words(&error.inner().to_string());
-        format!("{}: {}", error.path(), Abridged(&why))
+        wrong(error.path(), &Abridged(&why))
     })?;
     let mut namespaces = file.user_config.namespaces.into_iter();
     let (Some(namespace), None) = (namespaces.next(), namespaces.next()) else {
-        return Err(
-            "UserConfig.Namespaces: a cluster is one namespace; list exactly one".to_owned()
-        );
+        let why = "a cluster is one namespace; list exactly one";
+        return Err(wrong(&"UserConfig.Namespaces", &why));
     };
-    let mut entities = Entities { notes, ..Entities::default() };
+    let notes = notes.into_iter().map(|note| format!("'{name}': {note}")).collect();
+    let mut definitions = Definitions { notes, ..Definitions::default() };
+    let at_namespace = format!("'{name}': UserConfig.Namespaces[0]");
     for (index, Queue { name, properties }) in namespace.queues.into_iter().enumerate() {
-        let at = format!("UserConfig.Namespaces[0].Queues[{index}]");
-        entities.queues.push(Listed { at, name, properties: properties.0 });
+        definitions.queues.push(listed(
+            format!("{at_namespace}.Queues[{index}]"),
+            name,
+            properties,
+        ));
     }
     for (index, topic) in namespace.topics.into_iter().enumerate() {
-        let at = format!("UserConfig.Namespaces[0].Topics[{index}]");
+        let at = format!("{at_namespace}.Topics[{index}]");
         for (index, subscription) in topic.subscriptions.into_iter().enumerate() {
             let at = format!("{at}.Subscriptions[{index}]");
-            entities.subscriptions.push(subscription.listed(at, &topic.name)?);
+            definitions.subscriptions.push(subscription.defined(at, &topic.name)?);
         }
-        entities.topics.push(Listed { at, name: topic.name, properties: topic.properties.0 });
+        definitions.topics.push(listed(at, topic.name, topic.properties));
     }
-    Ok(entities)
+    Ok(definitions)
+}
+
+fn listed<P: Described>(
+    at: String,
+    name: String,
+    properties: FileProperties<P>,
+) -> EntityDefinition<P> {
+    let properties: Patch<P> = properties.0;
+    let defaults = schema_defaults(&properties);
+    EntityDefinition { at, name, properties, defaults, lists: Lists::Whole, is_reference: false }
 }
 
 /// As people call what is in a file.
@@ -183,18 +184,28 @@ fn in_words(error: &str) -> String {
 }
 
 impl TopicSubscription {
-    fn listed(self, at: String, topic: &str) -> Result<Subscription, String> {
+    fn defined(self, at: String, topic: &str) -> Result<SubscriptionDefinition, Vec<Problem>> {
         let rule = |(index, rule): (usize, Rule)| {
-            rule.into_wire().map_err(|why| format!("{at}.Rules[{index}].Properties: {why}"))
+            let at = format!("{at}.Rules[{index}]");
+            match rule.defined() {
+                Ok(rule) => Ok(RuleDefinition { at, rule }),
+                Err(why) => Err(vec![Problem::new(format!("{at}.Properties"), why)]),
+            }
         };
-        let rules = self.rules.into_iter().enumerate().map(rule).collect::<Result<_, String>>()?;
-        let listed = Listed { at, name: self.name, properties: self.properties.0 };
-        Ok(Subscription { listed, topic: topic.to_owned(), rules })
+        let rules: Result<Vec<RuleDefinition>, _> =
+            self.rules.into_iter().enumerate().map(rule).collect();
+        let mut rules = rules?;
+        if rules.is_empty() {
+            // RULE-2.
+            rules.push(RuleDefinition { at: at.clone(), rule: NewRule::default() });
+        }
+        let entity = listed(at, self.name, self.properties);
+        Ok(SubscriptionDefinition { topic: topic.to_owned(), entity, rules: Some(rules) })
     }
 }
 
 impl Rule {
-    fn into_wire(self) -> Result<v1::Rule, String> {
+    fn defined(self) -> Result<NewRule, String> {
         let RuleProperties { filter_type, correlation_filter, sql_filter, action } =
             self.properties;
         // Tools write the other kind's filter too, with nothing in it.
@@ -202,9 +213,9 @@ impl Rule {
             correlation_filter.filter(|filter| *filter != CorrelationFilter::default());
         let sql_filter = sql_filter.filter(|filter| !filter.sql_expression.trim().is_empty());
         let action = action.filter(|action| !action.sql_expression.trim().is_empty());
-        let kind = match (filter_type, correlation_filter, sql_filter) {
-            (FilterType::Correlation, Some(filter), None) => Kind::Correlation(filter.into()),
-            (FilterType::Sql, None, Some(filter)) => Kind::Sql(filter.into()),
+        let filter = match (filter_type, correlation_filter, sql_filter) {
+            (FilterType::Correlation, Some(filter), None) => RuleFilter::Correlation(filter.into()),
+            (FilterType::Sql, None, Some(filter)) => RuleFilter::Sql(filter.into()),
             (FilterType::Correlation, ..) => {
                 return Err(
                     "FilterType is Correlation: give a CorrelationFilter, and no SqlFilter"
@@ -217,34 +228,34 @@ impl Rule {
                 );
             }
         };
-        Ok(v1::Rule {
-            name: self.name,
-            filter: Some(v1::Filter { kind: Some(kind) }),
-            action: action.map(v1::Sql::from),
-            created_at_ms: 0,
-        })
+        Ok(NewRule { name: self.name, filter, action: action.map(SqlText::from) })
     }
 }
 
-impl From<Sql> for v1::Sql {
-    fn from(sql: Sql) -> v1::Sql {
-        v1::Sql { text: sql.sql_expression, ..Default::default() }
+impl From<Sql> for SqlText {
+    fn from(sql: Sql) -> SqlText {
+        SqlText { text: sql.sql_expression, ..SqlText::default() }
     }
 }
 
-impl From<CorrelationFilter> for v1::Correlation {
-    fn from(of: CorrelationFilter) -> v1::Correlation {
-        let value = |scalar| native::value_to_v1(&Value::from(scalar));
-        v1::Correlation {
-            correlation_id: of.correlation_id,
-            message_id: of.message_id,
-            to: of.to,
-            reply_to: of.reply_to,
-            subject: of.label,
-            session_id: of.session_id,
-            reply_to_session_id: of.reply_to_session_id,
-            content_type: of.content_type,
-            properties: of.properties.into_iter().map(|(name, of)| (name, value(of))).collect(),
+impl From<CorrelationFilter> for Conditions {
+    fn from(of: CorrelationFilter) -> Conditions {
+        let texts = [
+            (SystemProperty::CorrelationId, of.correlation_id),
+            (SystemProperty::MessageId, of.message_id),
+            (SystemProperty::To, of.to),
+            (SystemProperty::ReplyTo, of.reply_to),
+            (SystemProperty::Subject, of.label),
+            (SystemProperty::SessionId, of.session_id),
+            (SystemProperty::ReplyToSessionId, of.reply_to_session_id),
+            (SystemProperty::ContentType, of.content_type),
+        ];
+        let system = texts.into_iter().filter_map(|(property, text)| Some((property, text?)));
+        let properties = of.properties.into_iter().map(|(name, of)| (name, of.into()));
+        Conditions {
+            system: system.collect(),
+            properties: properties.collect(),
+            ..Conditions::default()
         }
     }
 }
@@ -263,6 +274,7 @@ impl From<Scalar> for Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Found, Options};
 
     /// As Microsoft's samples write it, with comments.
     const SAMPLE: &str = r#"{
@@ -318,10 +330,19 @@ mod tests {
       }
     }"#;
 
+    /// The whole way, with all checks; the first of what is wrong.
+    fn parse(text: &str) -> Result<Definitions, String> {
+        let definitions = crate::read_emulator(text, "f");
+        let definitions = definitions.map_err(|problems| problems[0].to_string())?;
+        match crate::plan(&definitions, &Found::default(), Options::default()) {
+            Ok(_) => Ok(definitions),
+            Err(problems) => Err(problems[0].to_string()),
+        }
+    }
+
     #[test]
     fn ent_3_the_emulators_sample_is_read() {
-        let entities = parse(SAMPLE).unwrap();
-        assert_eq!(entities.check(), Ok(()));
+        let entities = parse(SAMPLE).expect("the sample");
         let queue = &entities.queues[0];
         assert_eq!(queue.name, "queue.1");
         let hour = domain::Span::from_secs(3600);
@@ -337,21 +358,23 @@ mod tests {
         let topic = entities.topics[0].properties.applied_to(TopicProperties::default());
         assert_eq!(topic, TopicProperties { default_ttl: hour, ..TopicProperties::default() });
         let [first, second] = &entities.subscriptions[..] else { panic!("two subscriptions") };
-        assert_eq!(first.path(), "topic.1/Subscriptions/subscription.1");
-        assert_eq!(first.rules.len(), 2);
-        let Some(Kind::Correlation(filter)) = first.rules[0].filter.clone().unwrap().kind else {
+        assert_eq!(first.path().path(), "topic.1/subscription.1");
+        let rules = first.rules.as_ref().expect("rules");
+        assert_eq!(rules.len(), 2);
+        let RuleFilter::Correlation(filter) = &rules[0].rule.filter else {
             panic!("a correlation filter")
         };
-        assert_eq!(filter.subject.as_deref(), Some("subject1"));
-        assert_eq!(filter.properties["n"], native::value_to_v1(&Value::Int(3)));
-        assert_eq!(first.rules[1].action.as_ref().unwrap().text, "SET sys.To = 'Entity'");
-        assert!(second.rules.is_empty());
+        assert_eq!(filter.system[&SystemProperty::Subject], "subject1");
+        assert_eq!(filter.properties["n"], Value::Int(3));
+        let action = rules[1].rule.action.as_ref().expect("an action");
+        assert_eq!(action.text, "SET sys.To = 'Entity'");
+        let second = second.rules.as_ref().expect("RULE-2");
+        assert_eq!(second[0].rule, NewRule::default());
     }
 
     /// Each error says where, and what.
     #[test]
     fn what_is_wrong_is_told_with_its_place() {
-        let read = |text: &str| parse(text).and_then(|entities| entities.check());
         for (from, to, told) in [
             (
                 "\"PT20S\"",
@@ -367,32 +390,27 @@ mod tests {
             (
                 "\"Properties\": { \"MaxDeliveryCount\": 3, \"ForwardTo\": \"queue.1\" }",
                 "\"Properties\": { \"RequiresSession\": true, \"ForwardTo\": \"queue.1\" }",
-                "Subscriptions[0]: what requires sessions cannot be forwarded",
-            ),
-            (
-                "\"ForwardTo\": \"\"",
-                "\"ForwardTo\": \"Queue.1\"",
-                "UserConfig.Namespaces[0].Queues[0]: an entity cannot forward to itself before it is there",
+                "Subscriptions[0] (subscription.1): what requires sessions cannot be forwarded",
             ),
             (
                 "\"PT1M\"",
                 "\"PT1H\"",
-                "UserConfig.Namespaces[0].Queues[0]: LockDuration is 3600000 ms, allowed is more than 0, up to 5 min",
+                "UserConfig.Namespaces[0].Queues[0] (queue.1): LockDuration is 3600000 ms, allowed is more than 0, up to 5 min",
             ),
             (
                 "\"queue.1\",\n",
                 "\"queue 1\",\n",
-                "UserConfig.Namespaces[0].Queues[0]: entity name: ' ' is not a letter",
+                "UserConfig.Namespaces[0].Queues[0] (queue 1): entity name: ' ' is not a letter",
             ),
             (
                 "\"subscription.2\"",
                 "\"subscription.1\"",
-                "UserConfig.Namespaces[0].Topics[0].Subscriptions[1]: 'topic.1/Subscriptions/subscription.1' is listed before",
+                "UserConfig.Namespaces[0].Topics[0].Subscriptions[1]: 'topic.1/subscription.1' is listed before",
             ),
             (
                 "sys.MessageId = '123'",
                 "sys.MessageId =",
-                "UserConfig.Namespaces[0].Topics[0].Subscriptions[0].Rules[1]: ",
+                "UserConfig.Namespaces[0].Topics[0].Subscriptions[0].Rules[1] (sql): ",
             ),
             (
                 "\"FilterType\": \"Sql\"",
@@ -413,7 +431,7 @@ mod tests {
         ] {
             let text = SAMPLE.replacen(from, to, 1);
             assert_ne!(text, SAMPLE, "{from}");
-            let error = read(&text).expect_err(to);
+            let error = parse(&text).expect_err(to);
             assert!(error.contains(told), "{error}");
         }
         assert!(parse("").is_err());
@@ -478,8 +496,8 @@ mod tests {
             ),
         ] {
             let entities = parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
-            assert_eq!(entities.check(), Ok(()), "{text}");
             let told = entities.notes.iter().map(|note| {
+                let note = note.strip_prefix("'f': ").unwrap_or(note);
                 let place = note.strip_suffix(" is not known, and passed over").unwrap_or(note);
                 place.replace(&format!("{PLACE}."), "")
             });
@@ -492,14 +510,17 @@ mod tests {
             queue(r#""MaxDeliveryCount": [3]"#),
         ] {
             let error = parse(&text).expect_err(&text);
-            assert!(error.starts_with(PLACE) && !error.contains("struct"), "{error}");
+            assert!(
+                error.starts_with(&format!("'f': {PLACE}")) && !error.contains("struct"),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn what_a_file_leaves_out_is_as_the_emulators_schema_has_it() {
         let entities = parse(&file("", SQL, "")).expect("a file");
-        let queue = entities.queues[0].described();
+        let queue = entities.queues[0].at_creation().created();
         let expected = QueueProperties {
             default_ttl: domain::Span::from_secs(3600),
             duplicate_detection_window: domain::Span::from_secs(20),
@@ -507,14 +528,17 @@ mod tests {
             ..QueueProperties::default()
         };
         assert_eq!(queue, expected);
-        assert_eq!(entities.topics[0].described().default_ttl, domain::Span::from_secs(3600));
-        assert_eq!(entities.subscriptions[0].listed.described().max_delivery_count, 3);
+        assert_eq!(
+            entities.topics[0].at_creation().created().default_ttl,
+            domain::Span::from_secs(3600)
+        );
+        assert_eq!(entities.subscriptions[0].entity.at_creation().created().max_delivery_count, 3);
         let text = r#", "Properties": {"MaxDeliveryCount": 9, "DefaultMessageTimeToLive": "P10675199DT2H48M5.4775807S", "DuplicateDetectionHistoryTimeWindow": "PT5S"}"#;
         let entities = parse(&file(text, SQL, "")).expect("a file");
-        let queue = entities.queues[0].described();
+        let queue = entities.queues[0].at_creation().created();
         assert_eq!((queue.max_delivery_count, queue.default_ttl), (9, domain::Span::MAX));
         assert_eq!(queue.duplicate_detection_window, domain::Span::from_secs(20), "DUP-3");
         let note = "Queues[0].Properties.DuplicateDetectionHistoryTimeWindow is taken as 20s";
-        assert_eq!(entities.notes, [format!("{PLACE}.{note}")]);
+        assert_eq!(entities.notes, [format!("'f': {PLACE}.{note}")]);
     }
 }
