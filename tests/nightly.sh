@@ -13,6 +13,9 @@ case "$minutes" in
   '' | *[!0-9]*) echo "usage: tests/nightly.sh [minutes]" >&2; exit 2 ;;
 esac
 
+say "known vulnerabilities of what the lock files name"
+# 3: the database was not to be had, which it says.
+tests/advisories.py || [ $? -eq 3 ]
 say "build"
 cargo build --release --locked --workspace
 say "the official SDKs over TLS: AMQP, then WebSockets"

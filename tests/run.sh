@@ -19,6 +19,7 @@ if ! told="$(cargo update --quiet --workspace --locked --manifest-path "$rivals"
   fi
   echo "mayfly: whether the lock of $rivals is up to date was not looked at" >&2
 fi
+tests/advisories.py --self-check
 say "build"
 cargo build --release --locked --workspace
 say "lints"
