@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::async_runtime::watch::WatchReceiver;
-use openraft::{ChangeMembers, EmptyNode, Instant as _};
+use openraft::{ChangeMembers, EmptyNode};
 use tracing::{debug, info};
 
 use super::Group;
@@ -69,11 +69,11 @@ impl Group {
         change::for_replica(membership.membership(), id, self.wanted.borrow().as_ref())
     }
 
-    /// Whether this node leads and was heard by a majority lately: one that was not changes nothing,
-    /// and may have a successor.
+    /// Whether this node leads and was heard by a majority lately, which it is by itself where there is no
+    /// other voter: one that was not changes nothing, and may have a successor.
     fn rules(&self) -> bool {
-        let acknowledged = self.raft.metrics().borrow_watched().last_quorum_acked;
-        self.leads() && acknowledged.is_some_and(|at| at.elapsed() < QUORUM_SILENT_MAX)
+        let confirmed = self.confirmation.as_leader();
+        self.leads() && confirmed.is_some_and(|at| at.elapsed() < QUORUM_SILENT_MAX)
     }
 
     /// Begins a step, unless one is under way. Whoever wants it wants it again, so one that fails is

@@ -37,12 +37,12 @@ impl Confirmation {
     /// When a majority last confirmed the leader, this node or another; absent if it never did while
     /// this replica ran.
     pub fn at(&self) -> Option<Instant> {
-        self.own().max(*self.0.told.lock())
+        self.as_leader().max(*self.0.told.lock())
     }
 
     /// What this node says as the leader, in milliseconds.
     pub fn word_ms(&self) -> u64 {
-        self.own().map_or(NEVER_MS, |at| at.elapsed().as_millis() as u64)
+        self.as_leader().map_or(NEVER_MS, |at| at.elapsed().as_millis() as u64)
     }
 
     /// A leader says how long ago it was confirmed. One whose version does not say is taken to be.
@@ -60,8 +60,8 @@ impl Confirmation {
         *told = at.max(*told);
     }
 
-    /// While this node leads.
-    fn own(&self) -> Option<Instant> {
+    /// When a majority last confirmed this node as the leader; `None` while it does not lead.
+    pub fn as_leader(&self) -> Option<Instant> {
         let metrics = self.0.metrics.get()?.borrow_watched();
         if !metrics.state.is_leader() {
             return None;
