@@ -64,6 +64,8 @@ enum Command {
     Health(commands::health::HealthArgs),
     /// Nodes, groups and leaders
     Cluster(commands::cluster::ClusterArgs),
+    /// What a node's settings come to
+    Config(commands::config::ConfigArgs),
     /// Keys of clients: their rights, and new ones in their place
     Key(commands::key::KeyArgs),
     /// Certificates for nodes and clients
@@ -127,6 +129,7 @@ impl Cli {
             Command::Chaos(args) => return commands::chaos::run(args).await,
             Command::Health(args) => return commands::health::run(args).await,
             Command::Cluster(args) => commands::cluster::run(args).await?,
+            Command::Config(args) => commands::config::run(&args, std::env::args_os().collect())?,
             Command::Key(args) => commands::key::run(args).await?,
             Command::Cert(args) => commands::cert::run(args)?,
             Command::Clock(args) => commands::clock::run(args).await?,

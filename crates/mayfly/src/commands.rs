@@ -7,6 +7,7 @@ pub mod chaos;
 pub mod clock;
 pub mod cluster;
 pub mod completions;
+pub mod config;
 pub mod definitions;
 mod entity;
 pub mod health;

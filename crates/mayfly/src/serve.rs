@@ -14,12 +14,16 @@ mod node;
 mod peer_tls;
 pub mod private;
 pub mod process;
+mod reload;
 pub mod telemetry;
 
 use std::path::PathBuf;
 
+use client_limits::ClientLimits;
 use config::{Config, LogFormat};
+use keys::Keys;
 use limits::Ledger;
+use reload::Reload;
 
 use crate::connect::TlsFlags;
 use crate::emulator::Entities;
@@ -142,11 +146,11 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     if args.check_config {
         return check(&args);
     }
-    keys::outlive_hangup()?;
+    reload::outlive_hangup()?;
     let exit_with_parent = args.exit_with_parent;
     let config = Config::load(&args).map_err(terminal::usage)?;
     let entities = args.emulator_config.as_deref().map(Entities::read).transpose()?;
-    telemetry::start(&config.log, config.audit.log).map_err(terminal::usage)?;
+    let log = telemetry::start(&config.log, config.audit.log).map_err(terminal::usage)?;
     private::begin();
     if let Some(path) = &args.config
         && let Some(told) = config.told_to_everyone(path)
@@ -154,8 +158,12 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         tracing::warn!("{told}");
     }
     let ledger = Ledger::new(config.limits);
-    tokio::spawn(keys::keep_fresh(args.clone(), config.access.clone()));
-    tokio::spawn(client_limits::keep_fresh(args, ledger.clone(), config.limits));
+    let client_limits = ClientLimits { ledger: ledger.clone(), known: config.limits };
+    let mut parts: Vec<Box<dyn Reload>> = vec![Box::new(client_limits), Box::new(log)];
+    if let Some(keys) = Keys::of(&config.access) {
+        parts.push(Box::new(keys));
+    }
+    tokio::spawn(reload::keep_fresh(args, parts));
     node::run(config, entities, exit_with_parent, ledger).await
 }
 

@@ -1,32 +1,14 @@
 //! `docs/reference/settings.md`: what `mayfly serve --print-config` prints, as a page. And that what is
 //! printed is what a node reads: every key, and what each may be.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args as _, Command};
 
 use super::{cell, hold};
+use crate::input::duration;
 use crate::serve::ServeArgs;
-use crate::serve::config::{Config, TEMPLATE};
-
-/// Flags of `mayfly serve` and the settings they are laid over. The others are settings by themselves.
-const FLAGS: &[(&str, &str)] = &[
-    ("node", "node.id"),
-    ("data_dir", "node.data_dir"),
-    ("development", "node.development"),
-    ("grpc", "listen.grpc"),
-    ("http", "listen.http"),
-    ("peer", "listen.peer"),
-    ("amqp", "listen.amqp"),
-    ("amqps", "listen.amqps"),
-    ("any", "listen.any"),
-    ("join", "cluster.join"),
-    ("advertise", "cluster.advertise"),
-    ("secret", "security.secret"),
-    ("insecure", "security.insecure"),
-    ("log", "log.filter"),
-    ("log_format", "log.format"),
-];
+use crate::serve::config::{Config, FLAGS, Section, Setting, SettingValue, sections};
 
 const HEAD: &str = "\
 # Settings of a node
@@ -34,79 +16,7 @@ const HEAD: &str = "\
 A node reads one TOML file (`mayfly serve --config PATH`), over it variables of the environment, over them
 flags. Unknown keys are refused. `mayfly serve --print-config` prints this page as a file. Nodes of one
 cluster may have different settings, except where one says that it is the same on every node. A change counts
-from the node's next start.";
-
-/// `[section]`, or `[[section]]`, of which there may be several.
-struct Section {
-    name: String,
-    is_list: bool,
-    text: String,
-    settings: Vec<Setting>,
-}
-
-struct Setting {
-    key: String,
-    /// In TOML.
-    value: String,
-    /// Or only an example.
-    is_default: bool,
-    text: String,
-    /// As the refusal of another value tells it.
-    allowed: Option<String>,
-}
-
-/// Reads the printed file: comments tell of the section or the key that follows them, or stand behind a
-/// key's value. A key that is commented out has no default.
-fn sections() -> Vec<Section> {
-    let mut sections: Vec<Section> = Vec::new();
-    let mut comment = String::new();
-    for line in TEMPLATE.lines() {
-        let (is_comment, text) = match line.strip_prefix('#') {
-            Some(text) => (true, text.trim()),
-            None => (false, line.trim()),
-        };
-        if let Some((name, is_list)) = header(text) {
-            let text = std::mem::take(&mut comment);
-            sections.push(Section { name, is_list, text, settings: Vec::new() });
-        } else if let Some((key, value)) = assignment(text) {
-            let (value, behind) = value.split_once(" # ").unwrap_or((value, ""));
-            let text = format!("{} {behind}", std::mem::take(&mut comment));
-            let (text, allowed) = match text.split_once("Allowed: ") {
-                Some((text, allowed)) => {
-                    (text, Some(allowed.trim().trim_end_matches('.').to_owned()))
-                }
-                None => (text.as_str(), None),
-            };
-            let section = sections.last_mut().expect("a key stands in a section");
-            section.settings.push(Setting {
-                key: key.to_owned(),
-                value: value.to_owned(),
-                is_default: !is_comment && !section.is_list && !text.contains("No default"),
-                text: text.trim().to_owned(),
-                allowed,
-            });
-        } else if text.is_empty() {
-            comment.clear();
-        } else {
-            comment += if comment.is_empty() { "" } else { " " };
-            comment += text;
-        }
-    }
-    sections
-}
-
-fn header(text: &str) -> Option<(String, bool)> {
-    let name = text.strip_prefix('[')?.strip_suffix(']')?;
-    match name.strip_prefix('[') {
-        Some(name) => Some((name.strip_suffix(']')?.to_owned(), true)),
-        None => Some((name.to_owned(), false)),
-    }
-}
-
-fn assignment(text: &str) -> Option<(&str, &str)> {
-    let (key, value) = text.split_once(" = ")?;
-    key.chars().all(|c| c.is_ascii_lowercase() || c == '_').then_some((key, value))
-}
+from the node's next start, except where one says that it is read again.";
 
 /// Of `mayfly serve`: name, flag, variable, help.
 fn flags() -> Vec<(String, String, Option<String>, String)> {
@@ -124,8 +34,8 @@ fn page() -> String {
     let flags = flags();
     let mut page = HEAD.to_owned();
     for section in sections() {
-        let Section { name, is_list, text, settings } = section;
-        let shown = if is_list { format!("[[{name}]]") } else { format!("[{name}]") };
+        let shown = section.header();
+        let Section { name, text, settings, .. } = section;
         page += &format!("\n\n## `{shown}`\n");
         if !text.is_empty() {
             page += &format!("\n{}\n", sentence(&text));
@@ -188,8 +98,8 @@ fn reference_settings_are_current() {
 #[test]
 fn every_key_a_node_reads_is_printed() {
     let sections = sections();
-    for Section { name, is_list, settings, .. } in &sections {
-        let header = if *is_list { format!("[[{name}]]") } else { format!("[{name}]") };
+    for section in &sections {
+        let (header, Section { name, settings, .. }) = (section.header(), section);
         let told = refusal(&format!("{header}\nzzz = 1\n")).expect("there is no such key");
         let (_, expected) = told.split_once("expected ").unwrap_or_else(|| panic!("{told}"));
         let read: BTreeSet<&str> = expected.split('`').skip(1).step_by(2).collect();
@@ -244,4 +154,31 @@ fn every_flag_for_a_setting_names_one() {
         assert!(settings.contains(*setting), "there is no {setting}");
         assert!(flags.iter().any(|(known, ..)| known == id), "there is no --{id}");
     }
+}
+
+/// What is printed as a default is what a node has for one, but for what depends on the node.
+#[test]
+fn what_is_printed_is_what_a_node_goes_by() {
+    let args = ServeArgs { data_dir: Some("data".into()), ..ServeArgs::default() };
+    let effective = Config::effective(&args, &BTreeMap::new()).expect("nothing is wrong");
+    for Section { name, settings, .. } in sections() {
+        for Setting { key, value, .. } in settings.into_iter().filter(|setting| setting.is_default)
+        {
+            let shown = effective.iter().find(|section| section.name == name).expect("a section");
+            let shown = shown.settings.iter().find(|setting| setting.key == key).expect("a key");
+            let shown = match &shown.value {
+                SettingValue::Is(value) => value.to_string(),
+                other => format!("{other:?}"),
+            };
+            let (same, apart) =
+                (|text: &str| text.replace(['"', ' '], ""), same_duration(&value, &shown));
+            assert!(apart || same(&value) == same(&shown), "{name}.{key}: {value}, {shown}");
+        }
+    }
+}
+
+/// One may write it in several ways.
+fn same_duration(one: &str, other: &str) -> bool {
+    let parse = |text: &str| duration::parse_ms(text.trim_matches('"')).ok();
+    parse(one).is_some_and(|one| parse(other) == Some(one))
 }

@@ -1,27 +1,29 @@
 //! The limits of clients, read again when the configuration changes.
 
 use limits::{Ledger, Settings};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::ServeArgs;
 use super::config::Config;
-use super::keys::LOOK_EVERY;
+use super::reload::Reload;
 
-/// Reads for ever, and on SIGHUP. What cannot be read leaves them as they were: why is told where keys are
-/// read, or at the next start.
-pub async fn keep_fresh(args: ServeArgs, ledger: Ledger, mut known: Settings) {
-    let Ok(mut asked) = signal(SignalKind::hangup()) else { return };
-    loop {
-        tokio::select! {
-            _ = asked.recv() => (),
-            () = tokio::time::sleep(LOOK_EVERY) => (),
-        }
-        if let Ok(read) = Config::limits(&args)
-            && read != known
-        {
-            ledger.change(read);
-            known = read;
+pub struct ClientLimits {
+    pub ledger: Ledger,
+    /// As they were last read.
+    pub known: Settings,
+}
+
+impl Reload for ClientLimits {
+    fn name(&self) -> &'static str {
+        "limits"
+    }
+
+    fn reload(&mut self, args: &ServeArgs, _: bool) -> Result<(), String> {
+        let read = Config::limits(args)?;
+        if read != self.known {
+            self.ledger.change(read);
+            self.known = read;
             tracing::info!("the limits of clients were read again, and are others now");
         }
+        Ok(())
     }
 }

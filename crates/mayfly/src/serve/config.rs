@@ -2,11 +2,13 @@
 //! differs between nodes. Unknown keys are refused; what is wrong is told with file, line and key.
 
 mod check;
+mod effective;
 mod file;
 mod key_settings;
 mod log_filter;
 mod secret;
 mod security;
+mod template;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,9 +24,12 @@ use transport::{ClientTrust, Encryption};
 
 use super::ServeArgs;
 use crate::connect::TlsFlags;
-pub use file::TEMPLATE;
+pub use effective::{EffectiveSection, EffectiveSetting, FLAGS, SettingSource, SettingValue};
 pub use key_settings::{KeyPlace, KeySetting, key_settings};
 pub use secret::is_weak;
+pub use template::TEMPLATE;
+#[cfg(test)]
+pub use template::{Section, Setting, sections};
 
 /// Everything a node is told, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -255,6 +260,13 @@ impl Config {
     pub fn limits(args: &ServeArgs) -> Result<limits::Settings, String> {
         let (file, _) = read(args.config.as_deref())?;
         Ok(file.limits.settings())
+    }
+
+    /// As [`Config::load`], only of which records are logged.
+    pub fn log_filter(args: &ServeArgs) -> Result<String, String> {
+        let (file, name) = read(args.config.as_deref())?;
+        let log = check::log(&file.log, args);
+        Ok(log.map_err(|told| format!("{name}: {told}"))?.filter)
     }
 
     /// What to say of the file it was read from, if that holds keys and everyone may read it.

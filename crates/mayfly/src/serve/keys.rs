@@ -1,56 +1,39 @@
 //! The keys of the configuration, read again when it or their files change.
 
-use std::io;
-use std::time::Duration;
-
 use auth::{Access, Key, Keyring};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::ServeArgs;
 use super::config::Config;
+use super::reload::Reload;
 
-/// How often the configuration is looked at; it is small.
-pub(super) const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// The secret stays what it was at the start, as it is the nodes' too; so does whether keys are asked for at
+/// all.
+pub struct Keys(Keyring);
 
-/// From now on a hangup asks for files to be read again, where there are such, and ends no node.
-pub fn outlive_hangup() -> io::Result<()> {
-    // Whatever becomes of who listens: once it is registered, the signal's default is gone.
-    signal(SignalKind::hangup()).map(drop)
+impl Keys {
+    /// `None`: none are asked for.
+    pub fn of(access: &Access) -> Option<Keys> {
+        match access {
+            Access::Keys(ring) => Some(Keys(ring.clone())),
+            Access::Anyone => None,
+        }
+    }
 }
 
-/// Reads for ever, and on SIGHUP. The secret stays what it was at the start, as it is the nodes' too; so
-/// does whether keys are asked for at all.
-pub async fn keep_fresh(args: ServeArgs, access: Access) {
-    let Access::Keys(ring) = access else { return };
-    let Ok(mut asked) = signal(SignalKind::hangup()) else { return };
-    let mut told = String::new();
-    loop {
-        let is_asked = tokio::select! {
-            _ = asked.recv() => true,
-            () = tokio::time::sleep(LOOK_EVERY) => false,
-        };
-        if is_asked {
-            told.clear();
-        }
-        match read(&args) {
-            Ok(keys) => {
-                told.clear();
-                match exchange(&ring, keys) {
-                    0 if is_asked => tracing::info!("keys were read again; they are as they were"),
-                    0 => (),
-                    changed => tracing::info!(
-                        changed,
-                        "keys were read again; what was opened with old ones ends"
-                    ),
-                }
-            }
-            // Files are replaced one after the other: the next look may find them whole.
-            Err(why) if why == told => {}
-            Err(why) => {
-                tracing::warn!("keys stay as they were: {why}");
-                told = why;
+impl Reload for Keys {
+    fn name(&self) -> &'static str {
+        "keys"
+    }
+
+    fn reload(&mut self, args: &ServeArgs, is_asked: bool) -> Result<(), String> {
+        match exchange(&self.0, read(args)?) {
+            0 if is_asked => tracing::info!("keys were read again; they are as they were"),
+            0 => (),
+            changed => {
+                tracing::info!(changed, "keys were read again; what was opened with old ones ends")
             }
         }
+        Ok(())
     }
 }
 

@@ -6,11 +6,14 @@ use anyhow::Context;
 use metrics::{Unit, describe_histogram, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use store::SyncReport;
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
-use super::config::{LogConfig, LogFormat};
-use super::{certificate, process};
+use super::config::{Config, LogConfig, LogFormat};
+use super::reload::Reload;
+use super::{ServeArgs, certificate, process};
 
 /// One batch of the log's writer: write and sync.
 const SYNC_SECONDS: &str = "mayfly_log_sync_seconds";
@@ -31,17 +34,43 @@ const COUNTS: [f64; 13] =
 /// The target of the audit's records.
 const AUDIT: &str = "audit";
 
+/// Which records are logged, as `log.filter` has it; it may change while the node runs.
+pub struct LogFilter {
+    told: String,
+    is_audited: bool,
+    handle: reload::Handle<EnvFilter, Registry>,
+}
+
 /// Starts logging. `is_audited`: records of the audit are part of it. The error is one line.
-pub fn start(log: &LogConfig, is_audited: bool) -> Result<(), String> {
+pub fn start(log: &LogConfig, is_audited: bool) -> Result<LogFilter, String> {
     let filter = filter(&log.filter, is_audited)
         .map_err(|error| format!("log.filter: '{}': {error}", log.filter))?;
-    let colour = std::io::stderr().is_terminal();
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let (filter, handle) = reload::Layer::new(filter);
+    let filtered = tracing_subscriber::registry().with(filter);
+    let written = fmt::layer().with_writer(std::io::stderr);
     match log.format {
-        LogFormat::Text => subscriber.with_ansi(colour).init(),
-        LogFormat::Json => subscriber.json().init(),
+        LogFormat::Text => filtered.with(written.with_ansi(std::io::stderr().is_terminal())).init(),
+        LogFormat::Json => filtered.with(written.json()).init(),
     }
-    Ok(())
+    Ok(LogFilter { told: log.filter.clone(), is_audited, handle })
+}
+
+impl Reload for LogFilter {
+    fn name(&self) -> &'static str {
+        "log levels"
+    }
+
+    fn reload(&mut self, args: &ServeArgs, _: bool) -> Result<(), String> {
+        let read = Config::log_filter(args)?;
+        if read != self.told {
+            let filter = filter(&read, self.is_audited)
+                .map_err(|error| format!("log.filter: '{read}': {error}"))?;
+            self.handle.reload(filter).map_err(|error| error.to_string())?;
+            tracing::info!(filter = read, "the log's filter was read again, and is another now");
+            self.told = read;
+        }
+        Ok(())
+    }
 }
 
 /// Whoever wants warnings only does not mean the audit, unless he names it.

@@ -538,7 +538,8 @@ fn transactions_bytes_max(file: &ConfigFile) -> Result<usize, String> {
     Ok(mebibytes * MEBIBYTE)
 }
 
-fn log(written: &file::Log, args: &ServeArgs) -> Result<LogConfig, String> {
+/// `[log]`.
+pub fn log(written: &file::Log, args: &ServeArgs) -> Result<LogConfig, String> {
     let filter = args.log.as_deref().or(written.filter.as_deref()).unwrap_or(FILTER).to_owned();
     log_filter::check(&filter)?;
     Ok(LogConfig { filter, format: args.log_format.or(written.format).unwrap_or_default() })

@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
+use super::template::allowed;
 use super::{Addresses, LogFormat};
 use crate::input::duration;
-
-/// Every setting, its default, its unit, its consequence.
-pub const TEMPLATE: &str = include_str!("template.toml");
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -398,27 +396,6 @@ fn out_of_range(before: &str, line: &str, message: &str) -> Option<String> {
         _ => None,
     })?;
     Some(format!("{full} is {value}, allowed is {allowed}"))
-}
-
-/// What [`TEMPLATE`] says a setting may be, in the comment above it.
-fn allowed(setting: &str) -> Option<String> {
-    let (section, key) = setting.rsplit_once('.')?;
-    let headers = [format!("[{section}]"), format!("[[{section}]]")];
-    let bare = |line: &'static str| line.trim_start_matches('#').trim();
-    let mut lines = TEMPLATE.lines().map(bare);
-    lines.find(|line| headers.iter().any(|header| header == line))?;
-    let mut comment = String::new();
-    for line in lines.take_while(|line| !line.starts_with('[')) {
-        match line.split_once(" = ").map(|(found, _)| found) {
-            Some(found) if found == key => break,
-            Some(found) if found.chars().all(|c| c.is_ascii_lowercase() || c == '_') => {
-                comment.clear()
-            }
-            _ => comment += &format!("{line} "),
-        }
-    }
-    let (_, allowed) = comment.split_once("Allowed: ")?;
-    Some(allowed.trim().trim_end_matches('.').to_owned())
 }
 
 fn one_line(message: &str) -> String {
