@@ -19,6 +19,8 @@ const REMOVED: i32 = 3;
 
 const SECRET: &str = "one secret for all";
 const GROUPS: u16 = 8;
+/// With the catalog.
+const ALL_GROUPS: u32 = GROUPS as u32 + 1;
 const FACTOR: usize = 3;
 /// Between two sends of a probe.
 const PACE: Duration = Duration::from_millis(5);
@@ -110,14 +112,19 @@ async fn run(
     })
 }
 
+/// As [`is_spread`], of a cluster of the usual size.
+fn is_spread_over(status: &StatusResponse, nodes: &[u64]) -> bool {
+    is_spread(status, nodes, GROUPS, FACTOR)
+}
+
 /// Whether the groups are on these nodes and no others, each whole, and nobody holds two more
 /// replicas than another.
-fn is_spread_over(status: &StatusResponse, nodes: &[u64]) -> bool {
+fn is_spread(status: &StatusResponse, nodes: &[u64], groups: u16, factor: usize) -> bool {
     let data = status.groups.iter().filter(|group| group.id != 0);
     let whole = data.clone().all(|group| {
         let on: BTreeSet<u64> = group.replicas.iter().map(|replica| replica.node).collect();
         group.leader != 0
-            && on.len() == FACTOR
+            && on.len() == factor
             && on.iter().all(|node| nodes.contains(node))
             && group.replicas.iter().all(|replica| replica.reachable && replica.voter)
     });
@@ -126,7 +133,7 @@ fn is_spread_over(status: &StatusResponse, nodes: &[u64]) -> bool {
     };
     let counts: Vec<usize> = nodes.iter().map(held).collect();
     let (most, least) = (counts.iter().max(), counts.iter().min());
-    data.clone().count() == usize::from(GROUPS)
+    data.clone().count() == usize::from(groups)
         && whole
         && most.unwrap_or(&0) - least.unwrap_or(&0) <= 1
 }
@@ -235,5 +242,88 @@ async fn nodes_join_leave_and_are_replaced_under_load_and_nothing_is_lost() -> a
     println!("{verdict:?}");
     ensure!(verdict.holds(), "{:?}", verdict.violations);
     ensure!(verdict.settled > 500, "too little happened to prove anything");
+    Ok(())
+}
+
+/// The leader of a group with a single voter hears of no majority but itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_a_cluster_by_itself_takes_in_others_after_it_was_idle() -> anyhow::Result<()>
+{
+    let groups = 4;
+    let settings =
+        Settings { nodes: 1, data_groups: groups, secret: Some(SECRET), ..Settings::default() };
+    let mut cluster = Cluster::start(settings).await?;
+    let client = cluster.client()?;
+    for queue in ["a", "b", "c", "d"] {
+        client.create_queue(queue, client::v1::QueueProperties::default()).await?;
+        let sender = client.sender(queue, SenderOptions::default());
+        sender.submit(vec![Message::new(queue.as_bytes().to_vec())]).await?.await?;
+    }
+    // Longer than a leader may not be heard: nothing is asked of it, as in a night.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let second = cluster.join(1)?;
+    cluster
+        .wait_for_status("the second node's share", |status| {
+            is_spread(status, &[1, second], groups, 1)
+        })
+        .await?;
+    let third = cluster.join(second)?;
+    cluster
+        .wait_for_status("the third node's share", |status| {
+            is_spread(status, &[1, second, third], groups, 1)
+        })
+        .await?;
+    for queue in ["a", "b", "c", "d"] {
+        let counters = client.get_queue(queue).await?.counters.unwrap_or_default();
+        ensure!(counters.active == 1, "{queue}: {counters:?}");
+    }
+    Ok(())
+}
+
+/// Groups that a node leads.
+fn led_by(status: &StatusResponse, node: u64) -> u32 {
+    status.nodes.iter().find(|known| known.id == node).map_or(0, |known| known.groups_led)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_in_maintenance_leads_nothing_and_keeps_its_replicas() -> anyhow::Result<()> {
+    let settings = Settings { data_groups: GROUPS, secret: Some(SECRET), ..Settings::default() };
+    let mut cluster = Cluster::start(settings).await?;
+    let client = cluster.client()?;
+    let paced = LoadOptions { producers: 1, consumers: 1, ..LoadOptions::default() };
+    let load = Load::start(&client, "orders", paced).await?;
+    let all = [1, 2, 3];
+    let leads_nothing = |status: &StatusResponse| {
+        role(status, 2) == Some(NodeRole::Maintenance)
+            && led_by(status, 2) == 0
+            && is_spread_over(status, &all)
+    };
+
+    let told = run(&cluster, 1, &["maintenance", "on", "2"]).await?.map_err(anyhow::Error::msg)?;
+    ensure!(told.contains("node 2 leads nothing"), "{told}");
+    ensure!(leads_nothing(&client.status(false).await?), "it was waited for");
+    // Nor after it was away, which is what it is for, nor where others end.
+    cluster.kill(2)?;
+    cluster.start_node(2)?;
+    cluster.wait_for_status("node 2 to be there again", leads_nothing).await?;
+    cluster.kill(1)?;
+    cluster
+        .wait_for_status("node 3 to lead alone", |status| {
+            led_by(status, 3) == ALL_GROUPS && led_by(status, 2) == 0
+        })
+        .await?;
+    cluster.start_node(1)?;
+    cluster.wait_for_status("node 1 to be there again", leads_nothing).await?;
+
+    run(&cluster, 1, &["maintenance", "off", "2"]).await?.map_err(anyhow::Error::msg)?;
+    cluster
+        .wait_for_status("node 2 to lead its share", |status| {
+            role(status, 2) == Some(NodeRole::Active) && led_by(status, 2) >= ALL_GROUPS / 3 - 1
+        })
+        .await?;
+    let refused = run(&cluster, 1, &["maintenance", "on", "9"]).await?.expect_err("there is none");
+    ensure!(refused.contains("there is no node 9") && !refused.contains('\n'), "{refused}");
+    let verdict = load.finish().await?;
+    ensure!(verdict.holds(), "{:?}", verdict.violations);
     Ok(())
 }

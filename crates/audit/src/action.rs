@@ -35,6 +35,7 @@ actions! {
     TokenRevoke, "token.revoke", "It admits nobody any more.";
     NodeAdd, "node.add", "A node asks to be taken into the cluster.";
     NodeDrain, "node.drain", "A node is emptied, or is to be no longer.";
+    NodeMaintenance, "node.maintenance", "A node is to lead nothing for a while, or is to lead again.";
     NodeRemove, "node.remove", "A node leaves the cluster.";
     LeaderTransfer, "leader.transfer", "A group gets another leader.";
     ClockAdvance, "clock.advance", "The cluster's time is moved forward.";

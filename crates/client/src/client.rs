@@ -344,6 +344,16 @@ impl Client {
         self.shared.call(Repeat::Always, self.patience(), attempt).await.map(drop)
     }
 
+    /// Has a node lead nothing while it keeps its replicas, or lets it lead again. Returns once that is
+    /// decided; [`Client::status`] shows what it leads still.
+    pub async fn set_maintenance(&self, id: u64, on: bool) -> Result<(), Error> {
+        let request = v1::SetMaintenanceRequest { id, on };
+        let attempt = |node: Arc<Node>, _| async move {
+            node.cluster().set_maintenance(node.request(request)).await
+        };
+        self.shared.call(Repeat::Always, self.patience(), attempt).await.map(drop)
+    }
+
     /// Takes a node out of the cluster for good: one that was drained, or with `dead` one that will
     /// never come back.
     pub async fn remove_node(&self, id: u64, dead: bool) -> Result<(), Error> {

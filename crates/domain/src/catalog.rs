@@ -13,9 +13,11 @@ use crate::{
 pub(crate) const FEATURE_LEVEL_FOUNDED: u32 = 1;
 /// Up to which this binary understands commands that not all versions know. Nobody proposes one of a level that
 /// a node of the cluster does not know: it could not read its log. Each level adds to the one before.
-pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_JOIN_TOKENS;
+pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_MAINTENANCE;
 /// From which on there are join tokens.
 pub const FEATURE_LEVEL_JOIN_TOKENS: u32 = 2;
+/// From which on nodes can be in maintenance.
+pub const FEATURE_LEVEL_MAINTENANCE: u32 = 3;
 
 /// A name in the directory.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,6 +99,8 @@ pub struct GroupRow {
 pub enum NodeState {
     /// Its replicas and leaderships go to others; it serves clients, and may be taken back.
     Draining,
+    /// It leads nothing, keeps its replicas and serves clients, until it is said to be over.
+    Maintenance,
     /// It is no node of the cluster any more, and its number is never given again: what it once
     /// said under it stays said.
     Removed,
@@ -199,6 +203,8 @@ pub enum CatalogCommand {
     /// Has a node's replicas moved to others, or, with `cancel`, lets it have its share again. A
     /// repeat is `Done`.
     Drain { node: u64, cancel: bool },
+    /// Has a node lead nothing while it keeps its replicas, or no longer. A repeat is `Done`.
+    SetMaintenance { node: u64, on: bool },
     /// Takes a node out. One that holds replicas must be drained first; with `dead` it is gone for
     /// good, and they are replaced on others. A repeat is `Done`.
     Remove { node: u64, dead: bool },

@@ -197,6 +197,18 @@ impl Cluster for ClusterService {
         self.door.call(request, serve).await
     }
 
+    async fn set_maintenance(
+        &self,
+        request: Request<v1::SetMaintenanceRequest>,
+    ) -> Result<Response<v1::SetMaintenanceResponse>, Status> {
+        let serve = |broker: Broker, asked: v1::SetMaintenanceRequest| async move {
+            let v1::SetMaintenanceRequest { id, on } = asked;
+            broker.cluster().set_maintenance(id, on).await.map_err(|error| status(&error))?;
+            Ok(Response::new(v1::SetMaintenanceResponse {}))
+        };
+        self.door.call(request, serve).await
+    }
+
     async fn remove_node(
         &self,
         request: Request<v1::RemoveNodeRequest>,
@@ -269,6 +281,7 @@ fn role(role: Role) -> v1::NodeRole {
     match role {
         Role::Joining => v1::NodeRole::Joining,
         Role::Active => v1::NodeRole::Active,
+        Role::Maintenance => v1::NodeRole::Maintenance,
         Role::Draining => v1::NodeRole::Draining,
         Role::Drained => v1::NodeRole::Drained,
         Role::Removed => v1::NodeRole::Removed,

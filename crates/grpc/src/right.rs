@@ -154,6 +154,8 @@ asks! {
         JoinToken::show_id(ask.id);
     DrainNodeRequest, "Cluster/DrainNode", OPERATE, Some(Action::NodeDrain), |ask| String::new(),
         format!("node {}{}", ask.id, if ask.cancel { " no longer" } else { "" });
+    SetMaintenanceRequest, "Cluster/SetMaintenance", OPERATE, Some(Action::NodeMaintenance), |ask| String::new(),
+        format!("node {}{}", ask.id, if ask.on { "" } else { " no longer" });
     RemoveNodeRequest, "Cluster/RemoveNode", OPERATE, Some(Action::NodeRemove), |ask| String::new(),
         format!("node {}{}", ask.id, if ask.dead { " as dead" } else { "" });
 }

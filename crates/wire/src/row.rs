@@ -166,7 +166,7 @@ record!(DeadlineRow { body, size_bytes });
 record!(ProducerRow { first, highest, seen });
 record!(ClusterRow { cluster_id, data_groups, replication_factor, next_entity, feature_level });
 record!(GroupRow { replicas });
-choice!(NodeState { 0 => Draining, 1 => Removed });
+choice!(NodeState { 0 => Draining, 1 => Removed, 2 => Maintenance });
 record!(JoinTokenRow { secret_hash, expires_at, node, used });
 record!(TokenUse { node, at, request });
 

@@ -182,6 +182,7 @@ impl CatalogCommand {
             | CatalogCommand::SetNode { .. }
             | CatalogCommand::AddNode { .. }
             | CatalogCommand::Drain { .. }
+            | CatalogCommand::SetMaintenance { .. }
             | CatalogCommand::Remove { .. }
             | CatalogCommand::MoveReplica { .. }
             | CatalogCommand::CreateJoinToken { .. }

@@ -78,6 +78,7 @@ impl<R: Rows> Catalog<'_, R> {
             }
             CatalogCommand::AddNode { node, row } => self.members().add_node(node, row),
             CatalogCommand::Drain { node, cancel } => self.members().drain(node, cancel),
+            CatalogCommand::SetMaintenance { node, on } => self.members().set_maintenance(node, on),
             CatalogCommand::Remove { node, dead } => self.members().remove(node, dead),
             CatalogCommand::MoveReplica { group, from, to, moves } => {
                 self.members().move_replica(group, from, to, moves)

@@ -37,7 +37,7 @@ impl<R: Rows> JoinTokens<'_, R> {
         lasts: Span,
         node: Option<u64>,
     ) -> Result<Outcome, Refusal> {
-        let mut cluster = self.members.formed()?;
+        self.members.formed()?;
         if lasts == Span(0) || lasts > LASTS_MAX {
             return Err(Refusal::ArgumentOutOfRange {
                 what: "how long a join token is good",
@@ -61,10 +61,7 @@ impl<R: Rows> JoinTokens<'_, R> {
         let expires_at = self.at.plus(lasts);
         let row = JoinTokenRow { secret_hash, expires_at, node, used: None };
         self.members.view.put(Key::JoinToken(id), Row::JoinToken(row));
-        if cluster.feature_level < FEATURE_LEVEL_JOIN_TOKENS {
-            cluster.feature_level = FEATURE_LEVEL_JOIN_TOKENS;
-            self.members.view.replace(Key::Cluster, Row::Cluster(cluster));
-        }
+        self.members.raise_feature_level(FEATURE_LEVEL_JOIN_TOKENS)?;
         created(expires_at)
     }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use crate::catalog::FEATURE_LEVEL_MAINTENANCE;
 use crate::machine::view::View;
 use crate::{ClusterRow, GroupId, GroupRow, Key, NodeRow, NodeState, Outcome, Refusal, Row, Rows};
 
@@ -27,6 +28,16 @@ impl<R: Rows> Members<'_, R> {
         self.view.cluster().ok_or(Refusal::InvalidOperation { why })
     }
 
+    /// From now on the catalog has what nodes of lower levels cannot read.
+    pub fn raise_feature_level(&mut self, to: u32) -> Result<(), Refusal> {
+        let cluster = self.formed()?;
+        if cluster.feature_level < to {
+            let raised = ClusterRow { feature_level: to, ..cluster };
+            self.view.replace(Key::Cluster, Row::Cluster(raised));
+        }
+        Ok(())
+    }
+
     /// Refused: a number that no node can have.
     pub fn can_be(&mut self, node: u64) -> Result<(), Refusal> {
         if node == 0 || node > NODE_MAX {
@@ -35,7 +46,7 @@ impl<R: Rows> Members<'_, R> {
         }
         match self.node_state(node) {
             Some(NodeState::Removed) => Err(Refusal::Argument { what: WHAT, why: removed(node) }),
-            Some(NodeState::Draining) | None => Ok(()),
+            Some(NodeState::Draining | NodeState::Maintenance) | None => Ok(()),
         }
     }
 
@@ -79,7 +90,7 @@ impl<R: Rows> Members<'_, R> {
     pub fn drain(&mut self, node: u64, cancel: bool) -> Result<Outcome, Refusal> {
         self.known(node)?;
         match (self.node_state(node), cancel) {
-            (None, false) => self.can_spare(node)?,
+            (None | Some(NodeState::Maintenance), false) => self.can_spare(node)?,
             (Some(NodeState::Draining), true) => {
                 self.view.delete(Key::NodeState(node));
                 return Ok(Outcome::Done);
@@ -90,6 +101,26 @@ impl<R: Rows> Members<'_, R> {
         Ok(Outcome::Done)
     }
 
+    pub fn set_maintenance(&mut self, node: u64, on: bool) -> Result<Outcome, Refusal> {
+        self.known(node)?;
+        match (self.node_state(node), on) {
+            (None, true) => {
+                self.view.put(Key::NodeState(node), Row::NodeState(NodeState::Maintenance));
+                self.raise_feature_level(FEATURE_LEVEL_MAINTENANCE)?;
+            }
+            (Some(NodeState::Maintenance), false) => self.view.delete(Key::NodeState(node)),
+            (Some(NodeState::Draining | NodeState::Removed), true) => {
+                let why = format!(
+                    "node {node} is drained, and leads nothing for that; `mayfly cluster drain {node} \
+                     --cancel` comes first"
+                );
+                return refuse(WHAT, why);
+            }
+            (Some(NodeState::Maintenance), true) | (_, false) => (),
+        }
+        Ok(Outcome::Done)
+    }
+
     pub fn remove(&mut self, node: u64, dead: bool) -> Result<Outcome, Refusal> {
         if self.node_state(node) == Some(NodeState::Removed) {
             return Ok(Outcome::Done);
@@ -97,7 +128,7 @@ impl<R: Rows> Members<'_, R> {
         self.known(node)?;
         let held = self.groups_of(node);
         match (self.node_state(node), dead) {
-            (None, false) => {
+            (None | Some(NodeState::Maintenance), false) => {
                 let why = format!(
                     "node {node} was not drained; run `mayfly cluster drain {node}` first, or add --dead \
                      if it is gone for good"
@@ -108,7 +139,7 @@ impl<R: Rows> Members<'_, R> {
                 let why = format!("node {node} still holds {held} replicas; wait for its drain");
                 return refuse(WHAT, why);
             }
-            (None, true) => self.can_spare(node)?,
+            (None | Some(NodeState::Maintenance), true) => self.can_spare(node)?,
             (Some(_), _) => (),
         }
         self.view.put(Key::NodeState(node), Row::NodeState(NodeState::Removed));
@@ -137,7 +168,7 @@ impl<R: Rows> Members<'_, R> {
             return refuse(WHAT, format!("group {group} has been moved meanwhile"));
         }
         self.known(to)?;
-        if self.node_state(to).is_some() {
+        if !self.stays(to) {
             return refuse(WHAT, format!("node {to} is leaving the cluster"));
         }
         if replicas.contains(&to) {
@@ -184,10 +215,15 @@ impl<R: Rows> Members<'_, R> {
         }
     }
 
+    /// Whether it is neither leaving nor gone.
+    fn stays(&mut self, node: u64) -> bool {
+        matches!(self.node_state(node), None | Some(NodeState::Maintenance))
+    }
+
     /// The nodes that are neither leaving nor gone.
     fn staying(&mut self) -> BTreeSet<u64> {
         let nodes = self.group(GroupId::CATALOG).unwrap_or_default();
-        nodes.into_iter().filter(|node| self.node_state(*node).is_none()).collect()
+        nodes.into_iter().filter(|node| self.stays(*node)).collect()
     }
 
     fn group(&mut self, group: GroupId) -> Option<Vec<u64>> {

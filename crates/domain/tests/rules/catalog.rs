@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use domain::{
     CatalogCommand, CatalogOutcome, Command, Creation, DirectoryRow, DirectoryState, EntityId,
-    EntityKind, FEATURE_LEVEL_JOIN_TOKENS, GroupId, GroupRow, Key, NewRule, NodeRow, NodeState,
-    Outcome, Row, Span, SubscriptionProperties, TopicProperties,
+    EntityKind, FEATURE_LEVEL_JOIN_TOKENS, FEATURE_LEVEL_MAINTENANCE, GroupId, GroupRow, Key,
+    NewRule, NodeRow, NodeState, Outcome, Row, Span, SubscriptionProperties, TopicProperties,
 };
 
 use crate::support::{EPOCH, Group};
@@ -164,6 +164,56 @@ fn nodes_join_and_leave_and_never_fewer_stay_than_a_group_has_replicas() {
     let state = |node| group.rows.0.get(&Key::NodeState(node));
     assert_eq!(state(2), Some(&Row::NodeState(NodeState::Removed)));
     assert_eq!(state(3), None);
+}
+
+/// Each row: what is asked, and what an operator is told; nothing, where it is done.
+#[test]
+fn a_node_in_maintenance_stays_until_it_is_drained() {
+    use CatalogCommand::*;
+    let mut group = Group::empty();
+    assert_eq!(ask(&mut group, found(3, 2, &[1, 2, 3])), Outcome::Done);
+    let (on, off) =
+        (|node| SetMaintenance { node, on: true }, |node| SetMaintenance { node, on: false });
+    let state = |group: &Group, node| match group.rows.0.get(&Key::NodeState(node)) {
+        Some(Row::NodeState(state)) => Some(*state),
+        _ => None,
+    };
+    let (none, maintenance, draining) =
+        (None, Some(NodeState::Maintenance), Some(NodeState::Draining));
+    for (command, told, of_node_1) in [
+        (on(9), "there is no node 9", none),
+        (off(1), "", none),
+        (on(1), "", maintenance),
+        (on(1), "", maintenance),
+        (Remove { node: 1, dead: false }, "node 1 was not drained", maintenance),
+        (Drain { node: 1, cancel: true }, "", maintenance),
+        // It counts as one that stays, and takes replicas.
+        (Drain { node: 2, cancel: false }, "", maintenance),
+        (MoveReplica { group: GroupId(2), from: 2, to: 1, moves: 0 }, "", maintenance),
+        (Drain { node: 2, cancel: true }, "", maintenance),
+        (off(1), "", none),
+        (on(1), "", maintenance),
+        (Drain { node: 1, cancel: false }, "", draining),
+        (on(1), "node 1 is drained, and leads nothing for that", draining),
+        (off(1), "", draining),
+        (Drain { node: 1, cancel: true }, "", none),
+        (Remove { node: 1, dead: true }, "", Some(NodeState::Removed)),
+        (on(1), "node 1 was removed from the cluster", Some(NodeState::Removed)),
+    ] {
+        let outcome = ask(&mut group, command.clone());
+        let found = match &outcome {
+            Outcome::Refused(refusal) => refusal.to_string(),
+            _ => String::new(),
+        };
+        assert_eq!(outcome == Outcome::Done, told.is_empty(), "{command:?}: {outcome:?}");
+        assert!(found.contains(told), "{command:?}: {found}");
+        assert_eq!(state(&group, 1), of_node_1, "{command:?}");
+    }
+    let level = match group.rows.0.get(&Key::Cluster) {
+        Some(Row::Cluster(cluster)) => cluster.feature_level,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(level, FEATURE_LEVEL_MAINTENANCE, "whoever does not know of it is told");
 }
 
 /// What is asked of join tokens, by their ids and letters for their secrets, and the answer in short.

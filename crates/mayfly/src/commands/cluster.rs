@@ -18,6 +18,7 @@ Examples:
   mayfly cluster status
   mayfly cluster status --json | jq '.groups[] | select(.leader == 0)'
   mayfly cluster transfer --queue orders 2       node 2 shall lead the group of 'orders'
+  mayfly cluster maintenance on 2                it leads nothing, and may be stopped without a pause
   mayfly cluster drain 1 && mayfly cluster remove 1
   mayfly cluster remove 3 --dead                 it will never come back: others take its place
   mayfly cluster token --node 4 > token          admits node 4 within an hour, once
@@ -88,6 +89,16 @@ enum ClusterCommand {
         #[command(flatten)]
         watching: Watching,
     },
+    /// Have a node lead nothing while it keeps its replicas, for work on its machine
+    Maintenance {
+        /// Whether it begins or is over
+        #[arg(value_name = "on|off", hide_possible_values = true)]
+        switch: Switch,
+        /// The node
+        node: u64,
+        #[command(flatten)]
+        watching: Watching,
+    },
     /// Take a node out of the cluster, for good
     Remove {
         /// A node that was drained
@@ -103,6 +114,12 @@ enum ClusterCommand {
         #[command(flatten)]
         connect: Connect,
     },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Switch {
+    On,
+    Off,
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -149,6 +166,9 @@ pub async fn run(args: ClusterArgs) -> anyhow::Result<()> {
         }
         ClusterCommand::Token(args) => token::run(args).await,
         ClusterCommand::Drain { node, cancel, watching } => drain(&watching, node, cancel).await,
+        ClusterCommand::Maintenance { switch, node, watching } => {
+            maintenance(&watching, node, switch == Switch::On).await
+        }
         ClusterCommand::Remove { node, dead, watching } => {
             let client = watching.connect.client()?;
             client.remove_node(node, dead).await?;
@@ -160,6 +180,21 @@ pub async fn run(args: ClusterArgs) -> anyhow::Result<()> {
         }
         ClusterCommand::Rebalance { connect } => watch::even(&connect.client()?).await,
     }
+}
+
+async fn maintenance(watching: &Watching, node: u64, on: bool) -> anyhow::Result<()> {
+    let client = watching.connect.client()?;
+    client.set_maintenance(node, on).await?;
+    if !on {
+        return terminal::line(format!("node {node} is given its share of leaderships again"));
+    }
+    if watching.no_wait {
+        return Ok(());
+    }
+    watch::leads_nothing(&client, node).await?;
+    terminal::line(format!(
+        "node {node} leads nothing; 'mayfly cluster maintenance off {node}' ends that, a restart does not"
+    ))
 }
 
 async fn add(watching: &Watching, node: v1::NodeAddress) -> anyhow::Result<()> {

@@ -112,7 +112,7 @@ pub(crate) fn nodes(rows: &impl Rows) -> BTreeMap<u64, NodeRow> {
         }
         ControlFlow::Continue(())
     });
-    let (_, removed) = node_states(rows);
+    let NodeStates { removed, .. } = NodeStates::read(rows);
     nodes.retain(|node, _| !removed.contains(node));
     nodes
 }
@@ -133,7 +133,7 @@ pub(crate) fn groups(rows: &impl Rows) -> BTreeMap<GroupId, Vec<u64>> {
 /// How many replicas of each group shall have a vote: all of a data group's, and of the catalog's
 /// those on nodes that stay, [`CATALOG_VOTERS_MAX`] at most.
 pub(crate) fn voters_wanted(rows: &impl Rows) -> BTreeMap<GroupId, usize> {
-    let (draining, _) = node_states(rows);
+    let NodeStates { draining, .. } = NodeStates::read(rows);
     let wanted = |(group, replicas): (GroupId, Vec<u64>)| match group {
         GroupId::CATALOG => {
             let staying = replicas.iter().filter(|node| !draining.contains(node)).count();
@@ -156,17 +156,30 @@ pub(crate) fn join_tokens(rows: &impl Rows) -> BTreeMap<u64, JoinTokenRow> {
     tokens
 }
 
-/// Nodes that are being drained, and those that were removed.
-pub(crate) fn node_states(rows: &impl Rows) -> (BTreeSet<u64>, BTreeSet<u64>) {
-    let (mut draining, mut removed) = (BTreeSet::new(), BTreeSet::new());
-    rows.scan(&Key::NodeState(0), &Key::NodeState(u64::MAX), &mut |key, row| {
-        if let (Key::NodeState(node), Row::NodeState(state)) = (key, row) {
-            match state {
-                NodeState::Draining => draining.insert(node),
-                NodeState::Removed => removed.insert(node),
-            };
-        }
-        ControlFlow::Continue(())
-    });
-    (draining, removed)
+/// The nodes that are not as others are.
+#[derive(Debug, Default)]
+pub(crate) struct NodeStates {
+    /// They are being drained, or were.
+    pub draining: BTreeSet<u64>,
+    /// They lead nothing for now.
+    pub maintenance: BTreeSet<u64>,
+    pub removed: BTreeSet<u64>,
+}
+
+impl NodeStates {
+    pub fn read(rows: &impl Rows) -> NodeStates {
+        let mut states = NodeStates::default();
+        rows.scan(&Key::NodeState(0), &Key::NodeState(u64::MAX), &mut |key, row| {
+            if let (Key::NodeState(node), Row::NodeState(state)) = (key, row) {
+                let of = match state {
+                    NodeState::Draining => &mut states.draining,
+                    NodeState::Maintenance => &mut states.maintenance,
+                    NodeState::Removed => &mut states.removed,
+                };
+                of.insert(node);
+            }
+            ControlFlow::Continue(())
+        });
+        states
+    }
 }

@@ -13,6 +13,7 @@ use futures::future::{join, join_all};
 use replication::{DiskStatus, PeerStatus};
 use tokio::time::Instant;
 
+use crate::edge::catalog::NodeStates;
 use crate::edge::receiver::unexpected;
 use crate::edge::router::{Failure, Router};
 use crate::edge::status::{self, ClusterStatus, GroupView, NodeStatus, Role};
@@ -244,8 +245,7 @@ fn done(result: Result<Answer, Failure>) -> Result<(), ErrorKind> {
 
 /// What tells each node's role.
 struct NodeRoles<'a> {
-    draining: BTreeSet<u64>,
-    removed: BTreeSet<u64>,
+    states: NodeStates,
     /// Members of the catalog's group, as its leader says.
     members: Option<BTreeSet<u64>>,
     groups: &'a [GroupView],
@@ -257,13 +257,13 @@ impl<'a> NodeRoles<'a> {
         reports: &BTreeMap<u64, NodeReport>,
         groups: &'a [GroupView],
     ) -> NodeRoles<'a> {
-        let (draining, removed) = catalog::node_states(rows);
+        let states = NodeStates::read(rows);
         let seen = reports.values().flat_map(|report| &report.groups);
         let leader = seen.filter(|group| group.id == GroupId::CATALOG && group.leading);
         let members = leader
             .max_by_key(|group| group.term)
             .map(|group| group.voters.iter().chain(&group.learners).copied().collect());
-        NodeRoles { draining, removed, members, groups }
+        NodeRoles { states, members, groups }
     }
 
     fn replicas(&self, node: u64) -> u32 {
@@ -274,20 +274,20 @@ impl<'a> NodeRoles<'a> {
 
     fn role(&self, node: u64, led: u32) -> Role {
         let holds = self.replicas(node) + led > 0;
-        match (self.removed.contains(&node), self.draining.contains(&node)) {
-            (true, _) => Role::Removed,
-            (false, true) if holds => Role::Draining,
-            (false, true) => Role::Drained,
-            (false, false) => match &self.members {
-                Some(members) if !members.contains(&node) => Role::Joining,
-                Some(_) | None => Role::Active,
-            },
+        let NodeStates { draining, maintenance, removed } = &self.states;
+        match &self.members {
+            _ if removed.contains(&node) => Role::Removed,
+            _ if draining.contains(&node) && holds => Role::Draining,
+            _ if draining.contains(&node) => Role::Drained,
+            Some(members) if !members.contains(&node) => Role::Joining,
+            _ if maintenance.contains(&node) => Role::Maintenance,
+            Some(_) | None => Role::Active,
         }
     }
 
     /// Nodes that were removed and whose replicas are not all replaced yet.
     fn replaced(&self, rows: &impl Rows) -> Vec<(u64, NodeRow)> {
-        let still = self.removed.iter().filter(|node| self.replicas(**node) > 0);
+        let still = self.states.removed.iter().filter(|node| self.replicas(**node) > 0);
         let row = |node: &u64| match rows.get(&Key::Node(*node)) {
             Some(Row::Node(row)) => Some((*node, row)),
             _ => None,

@@ -44,7 +44,7 @@ impl Cluster<'_> {
         lasts: Span,
         node: Option<u64>,
     ) -> Result<Timestamp> {
-        self.check_known_to_all().await?;
+        self.check_known_to_all(FEATURE_LEVEL_JOIN_TOKENS, "join token").await?;
         let create = CatalogCommand::CreateJoinToken { id, secret_hash, lasts, node };
         match Catalog::new(self.router()).ask(create, "", self.router().deadline()).await? {
             Outcome::Catalog(CatalogOutcome::JoinTokenCreated { expires_at }) => Ok(expires_at),
@@ -110,10 +110,11 @@ impl Cluster<'_> {
         known.ok_or_else(|| Error::new(ErrorKind::Unavailable { why: Unavailable::Starting }, ""))
     }
 
-    /// A node of a version that does not know join tokens could not read a log that has them.
-    async fn check_known_to_all(self) -> Result<()> {
+    /// A node of a version that does not know something could not read a log that has it. `what`: that, as
+    /// the error names it.
+    pub(super) async fn check_known_to_all(self, wanted: u32, what: &'static str) -> Result<()> {
         let router = self.router();
-        if self.formed()?.feature_level >= FEATURE_LEVEL_JOIN_TOKENS {
+        if self.formed()?.feature_level >= wanted {
             return Ok(());
         }
         let nodes = catalog::nodes(&router.local.catalog()).into_keys();
@@ -123,14 +124,14 @@ impl Cluster<'_> {
         let level = |(_, told): &(u64, Option<NodeDescription>)| {
             told.as_ref().map_or(0, |told| told.feature_level)
         };
-        match told.iter().find(|told| level(told) < FEATURE_LEVEL_JOIN_TOKENS) {
+        match told.iter().find(|told| level(told) < wanted) {
             None => Ok(()),
             Some((node, _)) => {
                 let why = format!(
                     "node {node} does not answer, or is of a version that knows none; start or upgrade it, \
-                     then make the first token again"
+                     then ask again"
                 );
-                Err(Error::new(Refusal::Argument { what: "join token", why }, ""))
+                Err(Error::new(Refusal::Argument { what, why }, ""))
             }
         }
     }

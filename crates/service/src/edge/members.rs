@@ -1,9 +1,9 @@
 //! Operators' wishes about nodes: each is one entry of the catalog's log, and the cluster sees to the
 //! rest, whoever asked and whatever became of them.
 
-use domain::{CatalogCommand, GroupId, NodeRow, Refusal, Rows};
+use domain::{CatalogCommand, FEATURE_LEVEL_MAINTENANCE, GroupId, NodeRow, Refusal, Rows};
 
-use crate::edge::catalog::{self, Catalog};
+use crate::edge::catalog::{self, Catalog, NodeStates};
 use crate::edge::cluster::Cluster;
 use crate::error::{Error, ErrorKind, Result, Unavailable};
 
@@ -56,6 +56,16 @@ impl Cluster<'_> {
         Catalog::new(self.router()).propose(drain, "", self.router().deadline()).await.map(drop)
     }
 
+    /// Has a node lead nothing while it keeps its replicas, or lets it lead again. Returns once that is
+    /// decided; `status` shows what it leads still.
+    pub async fn set_maintenance(self, node: u64, on: bool) -> Result<()> {
+        if on {
+            self.check_known_to_all(FEATURE_LEVEL_MAINTENANCE, "maintenance").await?;
+        }
+        let set = CatalogCommand::SetMaintenance { node, on };
+        Catalog::new(self.router()).propose(set, "", self.router().deadline()).await.map(drop)
+    }
+
     /// Takes a node out of the cluster for good: one that was drained, or, with `dead`, one that will
     /// never come back, whose replicas are then replaced on others.
     pub async fn remove_node(self, node: u64, dead: bool) -> Result<()> {
@@ -103,6 +113,6 @@ fn next_number(rows: &impl Rows, row: &NodeRow, draw: u64) -> u64 {
     if let Some((node, _)) = same {
         return *node;
     }
-    let (_, removed) = catalog::node_states(rows);
+    let removed = NodeStates::read(rows).removed;
     nodes.keys().chain(&removed).max().unwrap_or(&0) + draw
 }

@@ -30,6 +30,8 @@ pub enum Role {
     /// It was added, and does not hold the catalog yet.
     Joining,
     Active,
+    /// It leads nothing for now, and keeps its replicas.
+    Maintenance,
     Draining,
     /// It holds and leads nothing any more: it may be stopped and removed.
     Drained,

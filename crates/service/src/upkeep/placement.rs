@@ -9,7 +9,7 @@ use domain::{GroupId, Key, Row, Rows};
 use replication::{Error as ReplicationError, Wanted};
 use tokio::sync::oneshot;
 
-use crate::edge::catalog;
+use crate::edge::catalog::{self, NodeStates};
 use crate::leader::Input;
 use crate::peer::LocalNode;
 use crate::upkeep::succession::{Succession, Unfit};
@@ -18,8 +18,7 @@ use crate::upkeep::succession::{Succession, Unfit};
 pub(crate) struct Placement {
     /// Where peers are reached; without nodes that were removed.
     pub peers: BTreeMap<u64, String>,
-    pub draining: BTreeSet<u64>,
-    pub removed: BTreeSet<u64>,
+    pub states: NodeStates,
     /// The catalog's and the data groups'.
     pub groups: BTreeMap<GroupId, BTreeSet<u64>>,
     /// How often replicas of a data group were moved; one that never was is founded.
@@ -28,7 +27,7 @@ pub(crate) struct Placement {
 
 impl Placement {
     pub fn read(rows: &impl Rows) -> Placement {
-        let (draining, removed) = catalog::node_states(rows);
+        let states = NodeStates::read(rows);
         let nodes = catalog::nodes(rows).into_iter();
         let groups: BTreeMap<GroupId, BTreeSet<u64>> = catalog::groups(rows)
             .into_iter()
@@ -40,7 +39,7 @@ impl Placement {
         });
         let moves = moves.collect();
         let peers = nodes.map(|(node, row)| (node, row.peer_address)).collect();
-        Placement { peers, draining, removed, groups, moves }
+        Placement { peers, states, groups, moves }
     }
 
     pub fn holds(&self, node: u64, group: GroupId) -> bool {
@@ -55,7 +54,7 @@ impl Placement {
             let voters_max = replicas.len();
             return Some(Wanted { voters: replicas.clone(), replicas, voters_max });
         }
-        let voters = &replicas - &self.draining;
+        let voters = &replicas - &self.states.draining;
         Some(Wanted { replicas, voters, voters_max: catalog::CATALOG_VOTERS_MAX })
     }
 }
@@ -88,9 +87,10 @@ impl LocalReplicas {
         for (node, address) in placement.peers.iter().filter(|(node, _)| !is_named(node)) {
             replication.set_peer(*node, address);
         }
-        replication.set_removed(placement.removed.clone());
-        let leaving = placement.draining.union(&placement.removed).copied().collect();
-        self.succession.set_unfit(Unfit::Leaving, leaving);
+        let NodeStates { draining, maintenance, removed } = &placement.states;
+        replication.set_removed(removed.clone());
+        self.succession.set_unfit(Unfit::Leaving, draining.union(removed).copied().collect());
+        self.succession.set_unfit(Unfit::Maintenance, maintenance.clone());
 
         // A replica that is not wanted may have a vote still: it runs until it has none.
         let mut here = replication.held();
@@ -116,8 +116,10 @@ impl LocalReplicas {
                 self.forget(group).await;
             }
         }
-        if placement.draining.contains(&own) {
-            self.hand_over();
+        if draining.contains(&own) {
+            self.hand_over("this node is drained");
+        } else if maintenance.contains(&own) {
+            self.hand_over("this node is in maintenance");
         }
         here.is_subset(&self.running)
     }
@@ -156,7 +158,7 @@ impl LocalReplicas {
     }
 
     /// Hands every leadership held here to another node.
-    fn hand_over(&mut self) {
+    fn hand_over(&mut self, why: &'static str) {
         if self.handing_over.as_ref().is_some_and(|moving| !moving.is_finished()) {
             return;
         }
@@ -171,7 +173,7 @@ impl LocalReplicas {
         self.handing_over = Some(tokio::spawn(async move {
             // One after the other: each costs its group's clients some milliseconds.
             for (group, successor) in moves {
-                succession.hand_over(group, successor, "this node is drained").await;
+                succession.hand_over(group, successor, why).await;
             }
         }));
     }

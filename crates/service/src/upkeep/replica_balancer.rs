@@ -88,7 +88,7 @@ fn is_due(placement: &Placement) -> bool {
 }
 
 fn hosts(placement: &Placement, reachable: impl Fn(u64) -> bool) -> BTreeMap<u64, Host> {
-    let leaving = |node| placement.draining.contains(&node);
+    let leaving = |node| placement.states.draining.contains(&node);
     let nodes = placement.peers.keys().copied();
     nodes.map(|node| (node, Host { leaving: leaving(node), reachable: reachable(node) })).collect()
 }

@@ -25,6 +25,8 @@ pub(crate) enum Unfit {
     Disk,
     /// It is drained, or was removed.
     Leaving,
+    /// An operator said so for a while.
+    Maintenance,
 }
 
 impl Succession {

@@ -151,6 +151,7 @@ pub fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
         (any::<u64>(), node_row()).prop_map(|(node, row)| CatalogCommand::AddNode { node, row }),
         any::<(u64, bool)>().prop_map(|(node, cancel)| CatalogCommand::Drain { node, cancel }),
         any::<(u64, bool)>().prop_map(|(node, dead)| CatalogCommand::Remove { node, dead }),
+        any::<(u64, bool)>().prop_map(|(node, on)| CatalogCommand::SetMaintenance { node, on }),
         any::<(u16, u64, u64, u64)>().prop_map(|(group, from, to, moves)| {
             CatalogCommand::MoveReplica { group: GroupId(group), from, to, moves }
         }),

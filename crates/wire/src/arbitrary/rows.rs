@@ -158,9 +158,9 @@ pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {
         (any::<u16>(), vec(any::<u64>(), 0..6)).prop_map(|(id, replicas)| {
             (Key::Group(GroupId(id)), Row::Group(GroupRow { replicas }))
         }),
-        any::<(u64, bool)>().prop_map(|(node, removed)| {
-            let state = if removed { NodeState::Removed } else { NodeState::Draining };
-            (Key::NodeState(node), Row::NodeState(state))
+        (any::<u64>(), 0..3_usize).prop_map(|(node, state)| {
+            let states = [NodeState::Draining, NodeState::Maintenance, NodeState::Removed];
+            (Key::NodeState(node), Row::NodeState(states[state]))
         }),
         any::<(u16, u64)>().prop_map(|(id, moves)| (Key::Moves(GroupId(id)), Row::Moves(moves))),
         (any::<(u64, [u8; 32], Option<u64>)>(), at(), any::<Option<(u64, u64)>>()).prop_map(

@@ -256,6 +256,7 @@ fn commands() {
         ),
         (Command::Catalog(CatalogCommand::Drain { node: 1, cancel: true }), "0f0e0101"),
         (Command::Catalog(CatalogCommand::Remove { node: 1, dead: false }), "0f0f0100"),
+        (Command::Catalog(CatalogCommand::SetMaintenance { node: 1, on: true }), "0f140101"),
         (
             Command::Catalog(CatalogCommand::MoveReplica {
                 group: GroupId(5),

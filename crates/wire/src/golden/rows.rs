@@ -170,6 +170,7 @@ fn rows() {
         (Row::Group(GroupRow { replicas: vec![1, 2, 3] }), "0103010203"),
         (Row::NodeState(NodeState::Draining), "0100"),
         (Row::NodeState(NodeState::Removed), "0101"),
+        (Row::NodeState(NodeState::Maintenance), "0102"),
         (Row::Moves(300), "01ac02"),
         (
             Row::JoinToken(JoinTokenRow {

@@ -91,6 +91,7 @@ fn role(role: v1::NodeRole) -> &'static str {
         v1::NodeRole::Unspecified => "?",
         v1::NodeRole::Joining => "joining",
         v1::NodeRole::Active => "active",
+        v1::NodeRole::Maintenance => "maintenance",
         v1::NodeRole::Draining => "draining",
         v1::NodeRole::Drained => "drained",
         v1::NodeRole::Removed => "removed",

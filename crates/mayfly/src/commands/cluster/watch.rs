@@ -25,6 +25,16 @@ pub async fn drained(client: &Client, node: u64) -> anyhow::Result<()> {
     until_none(client, &format!("draining node {node}"), left).await
 }
 
+/// Until a node in maintenance leads nothing.
+pub async fn leads_nothing(client: &Client, node: u64) -> anyhow::Result<()> {
+    let left = |status: &v1::StatusResponse| match find(status, node) {
+        Some(known) if known.role() == v1::NodeRole::Maintenance => u64::from(known.groups_led),
+        // No longer, or removed meanwhile.
+        Some(_) | None => 0,
+    };
+    until_none(client, &format!("handing over what node {node} leads"), left).await
+}
+
 /// Until what a dead node held is held by others.
 pub async fn replaced(client: &Client, node: u64) -> anyhow::Result<()> {
     let left = |status: &v1::StatusResponse| {
@@ -37,8 +47,10 @@ pub async fn replaced(client: &Client, node: u64) -> anyhow::Result<()> {
 pub async fn joined(client: &Client, node: u64) -> anyhow::Result<()> {
     let waiting = format!("waiting for node {node}");
     let away = |status: &v1::StatusResponse| {
-        let is_in =
-            |known: &v1::NodeStatus| known.reachable && known.role() == v1::NodeRole::Active;
+        let is_in = |known: &v1::NodeStatus| {
+            let stays = [v1::NodeRole::Active, v1::NodeRole::Maintenance].contains(&known.role());
+            known.reachable && stays
+        };
         u64::from(!find(status, node).is_some_and(is_in))
     };
     until_none(client, &waiting, away).await?;
