@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use client::Client;
+use domain::FEATURE_LEVEL_KNOWN;
 use mayfly_tests::{Cluster, Load, LoadOptions, Settings, cert, sign};
 use nix::sys::signal::Signal;
 use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, KeyPair, SanType};
@@ -299,7 +300,7 @@ async fn each_node_tells_its_version_its_age_and_its_certificate() -> anyhow::Re
     for node in &status.nodes {
         ensure!(node.version.as_deref() == Some(env!("CARGO_PKG_VERSION")), "{node:?}");
         ensure!(node.up_ms.is_some_and(|ms| ms > 0), "{node:?}");
-        ensure!(node.feature_level.is_some_and(|level| level > 0), "{node:?}");
+        ensure!(node.feature_level == Some(FEATURE_LEVEL_KNOWN), "{node:?}");
         let [end] = &node.certificates[..] else { anyhow::bail!("{node:?}") };
         ensure!(end.r#use == "peers", "{node:?}");
     }
@@ -307,6 +308,11 @@ async fn each_node_tells_its_version_its_age_and_its_certificate() -> anyhow::Re
         ensure!(group.leader == 0 || group.led_ms.is_some(), "{group:?}");
     }
     ensure!(!status.wrong.iter().any(|wrong| wrong.contains("certificate")), "{status:?}");
+    cluster
+        .wait_for_status("the feature level to rise to what all nodes know", |status| {
+            status.feature_level == FEATURE_LEVEL_KNOWN
+        })
+        .await?;
 
     let words = ["node", "2", "127.0.0.1", "--valid-for", "10days", "--overwrite"];
     cert(&cluster.certs(), &words)?;

@@ -285,9 +285,13 @@ impl Client {
     }
 
     /// Makes a node a part of the cluster. An id of 0 asks for the next free one. A repeat with the
-    /// same addresses answers the same.
-    pub async fn add_node(&self, node: v1::NodeAddress) -> Result<v1::AddNodeResponse, Error> {
-        let request = v1::AddNodeRequest { node: Some(node) };
+    /// same addresses answers the same. `feature_level`: up to which it understands what others write into logs.
+    pub async fn add_node(
+        &self,
+        node: v1::NodeAddress,
+        feature_level: u32,
+    ) -> Result<v1::AddNodeResponse, Error> {
+        let request = v1::AddNodeRequest { node: Some(node), feature_level };
         let attempt = |node: Arc<Node>, _| {
             let request = request.clone();
             async move { node.cluster().add_node(node.request(request)).await }

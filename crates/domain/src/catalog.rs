@@ -16,8 +16,10 @@ pub(crate) const FEATURE_LEVEL_FOUNDED: u32 = 1;
 pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_MAINTENANCE;
 /// From which on there are join tokens.
 pub const FEATURE_LEVEL_JOIN_TOKENS: u32 = 2;
+/// From which on the level rises by itself to what all nodes know ([`CatalogCommand::RaiseFeatureLevel`]).
+pub const FEATURE_LEVEL_RAISED: u32 = 3;
 /// From which on nodes can be in maintenance.
-pub const FEATURE_LEVEL_MAINTENANCE: u32 = 3;
+pub const FEATURE_LEVEL_MAINTENANCE: u32 = 4;
 
 /// A name in the directory.
 #[derive(Clone, Debug, PartialEq)]
@@ -219,6 +221,8 @@ pub enum CatalogCommand {
     /// As `AddNode`, of a node that has a join token, which is used up by it; under the next free number if
     /// `node` is 0. A repeat, known by its request, answers the same.
     Join { token: u64, secret_hash: [u8; 32], request: u64, node: u64, row: Box<NodeRow> },
+    /// All these nodes know this feature level. Refused if the cluster has others; a repeat is `Done`.
+    RaiseFeatureLevel { level: u32, nodes: Vec<u64> },
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -98,7 +98,8 @@ impl Cluster for ClusterService {
                 return Err(refused(Refusal::InvalidOperation { why }, ""));
             }
             let (id, row) = node_row(asked.node)?;
-            let added = broker.cluster().add_node((id != 0).then_some(id), row).await;
+            let (id, level) = ((id != 0).then_some(id), asked.feature_level);
+            let added = broker.cluster().add_node(id, row, level).await;
             Ok(Response::new(joined(added.map_err(|error| status(&error))?)))
         };
         self.door.call(request, serve).await
@@ -109,7 +110,8 @@ impl Cluster for ClusterService {
         request: Request<v1::JoinRequest>,
     ) -> Result<Response<v1::AddNodeResponse>, Status> {
         let visitor = self.door.visitor(&request);
-        let v1::JoinRequest { node, token_id: token, secret, request } = request.into_inner();
+        let v1::JoinRequest { node, token_id: token, secret, request, feature_level } =
+            request.into_inner();
         let who = joining(node.as_ref());
         let serve = |broker: Broker| async move {
             let (node, row) = node_row(node)?;
@@ -118,7 +120,7 @@ impl Cluster for ClusterService {
                 return Ok(Err(denied(&JoinFault::Unknown)));
             };
             let secret_hash = JoinSecret(secret).hash();
-            let entrant = Entrant { token, secret_hash, request, node, row };
+            let entrant = Entrant { token, secret_hash, request, node, row, feature_level };
             let answer = broker.cluster().join(entrant).await.map_err(|error| status(&error))?;
             Ok(answer.map(joined).map_err(|fault| denied(&fault)))
         };
@@ -299,6 +301,7 @@ fn shown(status: ClusterStatus) -> v1::StatusResponse {
         version: status.version.to_owned(),
         answered_by: status.answered_by,
         wrong: status.wrong,
+        feature_level: status.feature_level,
     }
 }
 

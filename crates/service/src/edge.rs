@@ -16,6 +16,7 @@ mod authorization;
 mod broker;
 mod cluster;
 mod entities;
+mod feature_level;
 mod health;
 mod join_tokens;
 mod key_watch;
@@ -33,6 +34,7 @@ pub use self::cluster::{Cluster, Readiness};
 pub use self::entities::{
     Entities, Listed, PAGE_MAX, Page, QueueInfo, Queues, Rules, Subscriptions, Topics,
 };
+pub(crate) use self::feature_level::told_by_all;
 pub(crate) use self::intents::Intents;
 pub use self::join_tokens::Entrant;
 pub use self::key_watch::{EntityKeys, KeyWatch};

@@ -1,6 +1,7 @@
 //! What a node does for the cluster without being asked. What is decided is an entry of a log, so whoever
 //! leads next goes on, and nobody has to remember anything.
 
+mod feature_level;
 mod forwarder;
 mod idle_coordinator;
 mod leadership_balance;
@@ -12,6 +13,7 @@ mod space;
 mod succession;
 mod timekeeper;
 
+pub(crate) use self::feature_level::raise_feature_level;
 pub(crate) use self::forwarder::Forwarder;
 pub(crate) use self::idle_coordinator::IdleCoordinator;
 pub(crate) use self::orphaned_locks::release_orphaned;

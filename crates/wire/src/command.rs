@@ -225,7 +225,8 @@ choice!(CatalogCommand {
     17 => CreateJoinToken { id, secret_hash, lasts, node },
     18 => RevokeJoinToken { id },
     19 => Join { token, secret_hash, request, node, row },
-    20 => SetMaintenance { node, on },
+    20 => RaiseFeatureLevel { level, nodes },
+    21 => SetMaintenance { node, on },
 });
 record!(NodeRow { peer_address, grpc_address, http_address });
 record!(DirectoryRow { entity, group, name, kind, request, state });

@@ -187,7 +187,8 @@ impl CatalogCommand {
             | CatalogCommand::MoveReplica { .. }
             | CatalogCommand::CreateJoinToken { .. }
             | CatalogCommand::RevokeJoinToken { .. }
-            | CatalogCommand::Join { .. } => (Repeat::Harmless, false),
+            | CatalogCommand::Join { .. }
+            | CatalogCommand::RaiseFeatureLevel { .. } => (Repeat::Harmless, false),
         };
         Facts { adds_data, ..Facts::by(Requester::Node, repeat, None) }
     }

@@ -39,7 +39,7 @@ variants!(Command, command_name, COMMANDS:
     Refuse Forward Commit Select);
 variants!(CatalogCommand, catalog_name, CATALOG:
     Found Create CreateTopic CreateSubscription Created Withdraw Delete Deleted Seal Spare SetNode
-    AddNode Drain Remove MoveReplica CreateJoinToken RevokeJoinToken Join);
+    AddNode Drain Remove MoveReplica CreateJoinToken RevokeJoinToken Join RaiseFeatureLevel);
 variants!(SessionCommand, session_name, SESSION:
     Accept Receive Resume Renew Release SetState ReceiveDeferred DeleteBatch Fire);
 variants!(TopicCommand, topic_name, TOPIC:
@@ -422,6 +422,7 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
         (create_token, Harmless, &[]),
         (CatalogCommand::RevokeJoinToken { id: 1 }, Harmless, &[]),
         (join, Harmless, &[]),
+        (CatalogCommand::RaiseFeatureLevel { level: 3, nodes: vec![1] }, Harmless, &[]),
     ]
 }
 

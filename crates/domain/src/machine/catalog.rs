@@ -90,6 +90,9 @@ impl<R: Rows> Catalog<'_, R> {
             CatalogCommand::Join { token, secret_hash, request, node, row } => {
                 self.join_tokens().join(token, secret_hash, Joining { request, node, row: *row })
             }
+            CatalogCommand::RaiseFeatureLevel { level, nodes } => {
+                self.members().raise_feature_level(level, &nodes)
+            }
         }
     }
 

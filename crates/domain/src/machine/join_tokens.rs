@@ -61,7 +61,7 @@ impl<R: Rows> JoinTokens<'_, R> {
         let expires_at = self.at.plus(lasts);
         let row = JoinTokenRow { secret_hash, expires_at, node, used: None };
         self.members.view.put(Key::JoinToken(id), Row::JoinToken(row));
-        self.members.raise_feature_level(FEATURE_LEVEL_JOIN_TOKENS)?;
+        self.members.reach_feature_level(FEATURE_LEVEL_JOIN_TOKENS)?;
         created(expires_at)
     }
 

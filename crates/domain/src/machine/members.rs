@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use crate::catalog::FEATURE_LEVEL_MAINTENANCE;
 use crate::machine::view::View;
 use crate::{ClusterRow, GroupId, GroupRow, Key, NodeRow, NodeState, Outcome, Refusal, Row, Rows};
 
@@ -29,10 +28,10 @@ impl<R: Rows> Members<'_, R> {
     }
 
     /// From now on the catalog has what nodes of lower levels cannot read.
-    pub fn raise_feature_level(&mut self, to: u32) -> Result<(), Refusal> {
+    pub fn reach_feature_level(&mut self, level: u32) -> Result<(), Refusal> {
         let cluster = self.formed()?;
-        if cluster.feature_level < to {
-            let raised = ClusterRow { feature_level: to, ..cluster };
+        if cluster.feature_level < level {
+            let raised = ClusterRow { feature_level: level, ..cluster };
             self.view.replace(Key::Cluster, Row::Cluster(raised));
         }
         Ok(())
@@ -106,7 +105,6 @@ impl<R: Rows> Members<'_, R> {
         match (self.node_state(node), on) {
             (None, true) => {
                 self.view.put(Key::NodeState(node), Row::NodeState(NodeState::Maintenance));
-                self.raise_feature_level(FEATURE_LEVEL_MAINTENANCE)?;
             }
             (Some(NodeState::Maintenance), false) => self.view.delete(Key::NodeState(node)),
             (Some(NodeState::Draining | NodeState::Removed), true) => {
@@ -180,6 +178,22 @@ impl<R: Rows> Members<'_, R> {
         *place = to;
         self.put_group(group, replicas);
         self.view.put(Key::Moves(group), Row::Moves(moves + 1));
+        Ok(Outcome::Done)
+    }
+
+    /// The nodes of whom it is known that they know a level; one that joined meanwhile may not.
+    pub fn raise_feature_level(&mut self, level: u32, nodes: &[u64]) -> Result<Outcome, Refusal> {
+        if level <= self.formed()?.feature_level {
+            return Ok(Outcome::Done);
+        }
+        let all = self.group(GroupId::CATALOG).unwrap_or_default();
+        if let Some(node) = all.iter().find(|node| !nodes.contains(node)) {
+            return refuse(
+                "feature level",
+                format!("node {node} was not asked whether it knows {level}"),
+            );
+        }
+        self.reach_feature_level(level)?;
         Ok(Outcome::Done)
     }
 

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use domain::{
     CatalogCommand, CatalogOutcome, Command, Creation, DirectoryRow, DirectoryState, EntityId,
-    EntityKind, FEATURE_LEVEL_JOIN_TOKENS, FEATURE_LEVEL_MAINTENANCE, GroupId, GroupRow, Key,
-    NewRule, NodeRow, NodeState, Outcome, Row, Span, SubscriptionProperties, TopicProperties,
+    EntityKind, FEATURE_LEVEL_JOIN_TOKENS, FEATURE_LEVEL_RAISED, GroupId, GroupRow, Key, NewRule,
+    NodeRow, NodeState, Outcome, Row, Span, SubscriptionProperties, TopicProperties,
 };
 
 use crate::support::{EPOCH, Group};
@@ -209,11 +209,6 @@ fn a_node_in_maintenance_stays_until_it_is_drained() {
         assert!(found.contains(told), "{command:?}: {found}");
         assert_eq!(state(&group, 1), of_node_1, "{command:?}");
     }
-    let level = match group.rows.0.get(&Key::Cluster) {
-        Some(Row::Cluster(cluster)) => cluster.feature_level,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(level, FEATURE_LEVEL_MAINTENANCE, "whoever does not know of it is told");
 }
 
 /// What is asked of join tokens, by their ids and letters for their secrets, and the answer in short.
@@ -295,13 +290,45 @@ fn a_join_token_admits_one_node_until_it_ends() {
         assert!(!answer.contains('\n'), "{answer}");
     }
     assert_eq!(replicas(&group, 0), [1, 2, 3, 5, 6], "who holds the catalog");
-    let level = match group.rows.0.get(&Key::Cluster) {
-        Some(Row::Cluster(cluster)) => cluster.feature_level,
-        other => panic!("{other:?}"),
-    };
+    let level = feature_level(&group);
     assert_eq!(level, FEATURE_LEVEL_JOIN_TOKENS, "whoever does not know tokens is told");
     let left = group.rows.0.keys().filter(|key| matches!(key, Key::JoinToken(_)));
     assert_eq!(left.collect::<Vec<_>>(), [&Key::JoinToken(12)]);
+}
+
+/// Each row: who is said to know which level, how the answer begins, and the cluster's level then.
+#[test]
+fn the_feature_level_rises_to_what_all_nodes_know() {
+    let raise =
+        |level, nodes: &[u64]| CatalogCommand::RaiseFeatureLevel { level, nodes: nodes.to_vec() };
+    let mut group = Group::empty();
+    assert!(matches!(ask(&mut group, raise(3, &[])), Outcome::Refused(_)), "there is no cluster");
+    assert_eq!(ask(&mut group, found(3, 2, &[1, 2])), Outcome::Done);
+    let join = |node| CatalogCommand::AddNode { node, row: self::node(&format!("n{node}")) };
+    let remove = CatalogCommand::Remove { node: 3, dead: true };
+    let latest = FEATURE_LEVEL_RAISED + 1;
+    for (command, told, level) in [
+        (raise(FEATURE_LEVEL_RAISED, &[1]), "feature level: node 2 was not asked", 1),
+        (raise(FEATURE_LEVEL_RAISED, &[1, 2]), "done", FEATURE_LEVEL_RAISED),
+        (raise(FEATURE_LEVEL_RAISED, &[1, 2]), "done", FEATURE_LEVEL_RAISED),
+        (raise(1, &[]), "done", FEATURE_LEVEL_RAISED),
+        (join(3), "done", FEATURE_LEVEL_RAISED),
+        (raise(latest, &[1, 2]), "feature level: node 3 was not asked", FEATURE_LEVEL_RAISED),
+        (remove, "done", FEATURE_LEVEL_RAISED),
+        // Of a node that is gone nobody asks.
+        (raise(latest, &[1, 2]), "done", latest),
+    ] {
+        let answer = tokens(&mut group, (1, command.clone()));
+        assert!(answer.starts_with(told), "{command:?}: {answer}");
+        assert_eq!(feature_level(&group), level, "{command:?}");
+    }
+}
+
+fn feature_level(group: &Group) -> u32 {
+    match group.rows.0.get(&Key::Cluster) {
+        Some(Row::Cluster(cluster)) => cluster.feature_level,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Whoever makes tokens without end is told to stop, and goes on once they have ended.

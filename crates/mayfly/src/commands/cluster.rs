@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use anyhow::anyhow;
 use clap::Subcommand;
 use client::v1;
+use domain::FEATURE_LEVEL_KNOWN;
 
 use crate::connect::Connect;
 use crate::terminal;
@@ -200,7 +201,7 @@ async fn maintenance(watching: &Watching, node: u64, on: bool) -> anyhow::Result
 async fn add(watching: &Watching, node: v1::NodeAddress) -> anyhow::Result<()> {
     let client = watching.connect.client()?;
     let where_it_listens = listening(&node);
-    let added = client.add_node(node).await?;
+    let added = client.add_node(node, FEATURE_LEVEL_KNOWN).await?;
     let seeds = watching.connect.connect.join(",");
     terminal::line(format!(
         "node {} is a part of the cluster; start it there, with the cluster's secret:\n  mayfly serve \

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use auth::{JoinToken, NoJoinToken};
 use client::{Client, ClientOptions, Trust, v1};
+use domain::FEATURE_LEVEL_KNOWN;
 use serde::{Deserialize, Serialize};
 use transport::{Certificate, Fingerprint};
 
@@ -101,10 +102,11 @@ async fn ask(config: &Config, seeds: &[String]) -> anyhow::Result<Joined> {
     };
     tracing::info!("asking {} to take this node in", seeds.join(", "));
     let told = match token {
-        None => client.add_node(node).await,
+        None => client.add_node(node, FEATURE_LEVEL_KNOWN).await,
         Some(JoinToken { id: token_id, secret, .. }) => {
             let (secret, request) = (secret.0.to_vec().into(), rand::random());
-            client.join(v1::JoinRequest { node: Some(node), token_id, secret, request }).await
+            let (node, feature_level) = (Some(node), FEATURE_LEVEL_KNOWN);
+            client.join(v1::JoinRequest { node, token_id, secret, request, feature_level }).await
         }
     };
     let told = told.context("the cluster does not take this node in")?;

@@ -122,9 +122,11 @@ impl<'a> Cluster<'a> {
         let nodes: Vec<NodeStatus> = nodes.collect();
         let wrong =
             status::wrong(&nodes, &groups, &catalog::voters_wanted(&rows), &reports, &asked, now_s);
+        let cluster = catalog::cluster(&rows);
         ClusterStatus {
             wrong,
-            cluster_id: catalog::cluster(&rows).map(|cluster| cluster.cluster_id),
+            feature_level: cluster.as_ref().map_or(0, |cluster| cluster.feature_level),
+            cluster_id: cluster.map(|cluster| cluster.cluster_id),
             durability: config.durability,
             development: config.development,
             version: config.version,

@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use domain::{
-    CatalogCommand, CatalogOutcome, ClusterRow, FEATURE_LEVEL_JOIN_TOKENS, JoinFault, JoinTokenRow,
-    Key, NodeRow, Outcome, Refusal, Row, Rows, Span, Timestamp,
+    CatalogCommand, CatalogOutcome, FEATURE_LEVEL_JOIN_TOKENS, JoinFault, JoinTokenRow, Key,
+    NodeRow, Outcome, Refusal, Row, Rows, Span, Timestamp,
 };
-use futures::future::join_all;
-use replication::NodeDescription;
 use tokio::time::Instant;
 
 use crate::edge::catalog::{self, Catalog};
 use crate::edge::cluster::Cluster;
+use crate::edge::feature_level::{check_newcomer, told_by_all};
 use crate::edge::members::Joined;
 use crate::edge::receiver::unexpected;
-use crate::error::{Error, ErrorKind, Result, Unavailable};
+use crate::error::{Error, Result};
 
 /// What the catalog's leader has applied, the others have within moments.
 const HEARD_WITHIN: Duration = Duration::from_secs(2);
@@ -33,6 +32,8 @@ pub struct Entrant {
     /// Its number; 0: the next free one.
     pub node: u64,
     pub row: NodeRow,
+    /// Up to which it understands what others write into logs; 0: it does not tell.
+    pub feature_level: u32,
 }
 
 impl Cluster<'_> {
@@ -44,7 +45,7 @@ impl Cluster<'_> {
         lasts: Span,
         node: Option<u64>,
     ) -> Result<Timestamp> {
-        self.check_known_to_all(FEATURE_LEVEL_JOIN_TOKENS, "join token").await?;
+        self.check_known_to_all().await?;
         let create = CatalogCommand::CreateJoinToken { id, secret_hash, lasts, node };
         match Catalog::new(self.router()).ask(create, "", self.router().deadline()).await? {
             Outcome::Catalog(CatalogOutcome::JoinTokenCreated { expires_at }) => Ok(expires_at),
@@ -74,7 +75,8 @@ impl Cluster<'_> {
         if let Some(fault) = fault(&row, &entrant, self.now_here().0) {
             return Ok(Err(fault));
         }
-        let Entrant { token, secret_hash, request, node, row } = entrant;
+        check_newcomer(&known, entrant.feature_level)?;
+        let Entrant { token, secret_hash, request, node, row, .. } = entrant;
         let join =
             CatalogCommand::Join { token, secret_hash, request, node, row: Box::new(row.clone()) };
         let node = match Catalog::new(router).ask(join, "", router.deadline()).await? {
@@ -105,33 +107,20 @@ impl Cluster<'_> {
         }
     }
 
-    fn formed(self) -> Result<ClusterRow> {
-        let known = catalog::cluster(&self.router().local.catalog());
-        known.ok_or_else(|| Error::new(ErrorKind::Unavailable { why: Unavailable::Starting }, ""))
-    }
-
-    /// A node of a version that does not know something could not read a log that has it. `what`: that, as
-    /// the error names it.
-    pub(super) async fn check_known_to_all(self, wanted: u32, what: &'static str) -> Result<()> {
-        let router = self.router();
-        if self.formed()?.feature_level >= wanted {
+    /// A node of a version that does not know join tokens could not read a log that has them.
+    async fn check_known_to_all(self) -> Result<()> {
+        if self.formed()?.feature_level >= FEATURE_LEVEL_JOIN_TOKENS {
             return Ok(());
         }
-        let nodes = catalog::nodes(&router.local.catalog()).into_keys();
-        let others = nodes.filter(|node| *node != self.node());
-        let asked = others.map(|other| async move { (other, router.links.describe(other).await) });
-        let told = join_all(asked).await;
-        let level = |(_, told): &(u64, Option<NodeDescription>)| {
-            told.as_ref().map_or(0, |told| told.feature_level)
-        };
-        match told.iter().find(|told| level(told) < wanted) {
+        let told = told_by_all(self.router()).await;
+        match told.into_iter().find(|(_, level)| *level < FEATURE_LEVEL_JOIN_TOKENS) {
             None => Ok(()),
             Some((node, _)) => {
                 let why = format!(
                     "node {node} does not answer, or is of a version that knows none; start or upgrade it, \
-                     then ask again"
+                     then make the first token again"
                 );
-                Err(Error::new(Refusal::Argument { what, why }, ""))
+                Err(Error::new(Refusal::Argument { what: "join token", why }, ""))
             }
         }
     }

@@ -5,7 +5,8 @@ use domain::{CatalogCommand, FEATURE_LEVEL_MAINTENANCE, GroupId, NodeRow, Refusa
 
 use crate::edge::catalog::{self, Catalog, NodeStates};
 use crate::edge::cluster::Cluster;
-use crate::error::{Error, ErrorKind, Result, Unavailable};
+use crate::edge::feature_level::check_newcomer;
+use crate::error::{Error, ErrorKind, Result};
 
 /// How often a number is drawn for a node that has none: others may join at the same time.
 const DRAWS_MAX: u64 = 8;
@@ -23,11 +24,15 @@ pub struct Joined {
 impl Cluster<'_> {
     /// Makes a node a part of the cluster, under the next free number if it names none. It is given
     /// its share of replicas once it runs. A repeat with the same addresses answers the same.
-    pub async fn add_node(self, node: Option<u64>, row: NodeRow) -> Result<Joined> {
-        let router = self.router();
-        let Some(known) = catalog::cluster(&router.local.catalog()) else {
-            return Err(Error::new(ErrorKind::Unavailable { why: Unavailable::Starting }, ""));
-        };
+    /// Refused if it is of a version that could not read the cluster's logs.
+    pub async fn add_node(
+        self,
+        node: Option<u64>,
+        row: NodeRow,
+        feature_level: u32,
+    ) -> Result<Joined> {
+        let (router, known) = (self.router(), self.formed()?);
+        check_newcomer(&known, feature_level)?;
         let (deadline, mut draws) = (router.deadline(), 0);
         let node = loop {
             draws += 1;
@@ -59,8 +64,13 @@ impl Cluster<'_> {
     /// Has a node lead nothing while it keeps its replicas, or lets it lead again. Returns once that is
     /// decided; `status` shows what it leads still.
     pub async fn set_maintenance(self, node: u64, on: bool) -> Result<()> {
-        if on {
-            self.check_known_to_all(FEATURE_LEVEL_MAINTENANCE, "maintenance").await?;
+        let level = self.formed()?.feature_level;
+        if level < FEATURE_LEVEL_MAINTENANCE {
+            let why = format!(
+                "the cluster's feature level is {level}, and nodes can be in maintenance from \
+                 {FEATURE_LEVEL_MAINTENANCE} on; upgrade all nodes, whereupon it rises by itself"
+            );
+            return Err(Error::new(Refusal::Argument { what: "node", why }, ""));
         }
         let set = CatalogCommand::SetMaintenance { node, on };
         Catalog::new(self.router()).propose(set, "", self.router().deadline()).await.map(drop)

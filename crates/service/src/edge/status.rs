@@ -17,6 +17,8 @@ pub struct ClusterStatus {
     pub durability: &'static str,
     pub development: bool,
     pub version: &'static str,
+    /// What nodes may write into logs; 0 while this node knows no cluster.
+    pub feature_level: u32,
     pub answered_by: u64,
     pub nodes: Vec<NodeStatus>,
     pub groups: Vec<GroupView>,

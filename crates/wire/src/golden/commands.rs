@@ -256,7 +256,7 @@ fn commands() {
         ),
         (Command::Catalog(CatalogCommand::Drain { node: 1, cancel: true }), "0f0e0101"),
         (Command::Catalog(CatalogCommand::Remove { node: 1, dead: false }), "0f0f0100"),
-        (Command::Catalog(CatalogCommand::SetMaintenance { node: 1, on: true }), "0f140101"),
+        (Command::Catalog(CatalogCommand::SetMaintenance { node: 1, on: true }), "0f150101"),
         (
             Command::Catalog(CatalogCommand::MoveReplica {
                 group: GroupId(5),
@@ -285,6 +285,10 @@ fn commands() {
                 row: Box::new(node.clone()),
             }),
             "0f13ac020707070707070707070707070707070707070707070707070707070707070707090003613a3103613a3203613a33",
+        ),
+        (
+            Command::Catalog(CatalogCommand::RaiseFeatureLevel { level: 3, nodes: vec![1, 300] }),
+            "0f14030201ac02",
         ),
         (
             Command::Catalog(CatalogCommand::Seal { name: name(), entity: ENTITY, idle_since: AT }),

@@ -167,6 +167,7 @@ pub fn as_json(status: &v1::StatusResponse) -> Value {
         "durability": status.durability,
         "development": status.development,
         "answered_by": status.answered_by,
+        "feature_level": status.feature_level,
         "wrong": status.wrong,
         "nodes": status.nodes.iter().map(node).collect::<Vec<_>>(),
         "groups": status.groups.iter().map(group).collect::<Vec<_>>(),

@@ -1,0 +1,68 @@
+//! What versions of nodes have in common: nobody writes into a log what a node of the cluster could not
+//! read, and nobody is let in who could not read what is there.
+
+use std::collections::BTreeMap;
+
+use domain::{ClusterRow, FEATURE_LEVEL_JOIN_TOKENS, FEATURE_LEVEL_KNOWN, Refusal};
+use futures::future::join_all;
+
+use crate::edge::catalog;
+use crate::edge::cluster::Cluster;
+use crate::edge::router::Router;
+use crate::error::{Error, ErrorKind, Result, Unavailable};
+
+/// What the last versions knew whose nodes did not say so when they joined.
+const NOT_TOLD: u32 = FEATURE_LEVEL_JOIN_TOKENS;
+
+/// The feature level that each node of the cluster knows, by its own word; 0 of one that does not answer.
+pub(crate) async fn told_by_all(router: &Router) -> BTreeMap<u64, u32> {
+    let own = router.local.id;
+    let others = catalog::nodes(&router.local.catalog()).into_keys().filter(|node| *node != own);
+    let asked = others.map(|other| async move {
+        let told = router.links.describe(other).await;
+        (other, told.map_or(0, |told| told.feature_level))
+    });
+    join_all(asked).await.into_iter().chain([(own, FEATURE_LEVEL_KNOWN)]).collect()
+}
+
+/// `level`: as the node that is to be let in tells it, 0 of one that does not.
+pub(super) fn check_newcomer(cluster: &ClusterRow, level: u32) -> Result<()> {
+    let (needed, knows) = (cluster.feature_level, if level == 0 { NOT_TOLD } else { level });
+    if knows >= needed {
+        return Ok(());
+    }
+    let why = format!(
+        "its version knows feature level {knows}, and this cluster's logs are of level {needed}, which it could \
+         not read; install the version that the cluster's nodes have, then let it join"
+    );
+    Err(Error::new(Refusal::Argument { what: "node", why }, ""))
+}
+
+impl Cluster<'_> {
+    pub(super) fn formed(self) -> Result<ClusterRow> {
+        let known = catalog::cluster(&self.router().local.catalog());
+        known.ok_or_else(|| Error::new(ErrorKind::Unavailable { why: Unavailable::Starting }, ""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_could_not_read_the_logs_is_not_let_in() {
+        for (needed, told, is_let_in) in
+            [(1, 1, true), (2, 0, true), (3, 0, false), (3, 2, false), (3, 3, true), (3, 9, true)]
+        {
+            let cluster = ClusterRow {
+                cluster_id: 1,
+                data_groups: 1,
+                replication_factor: 1,
+                next_entity: 1,
+                feature_level: needed,
+            };
+            let answer = check_newcomer(&cluster, told);
+            assert_eq!(answer.is_ok(), is_let_in, "{needed} {told}: {answer:?}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! At the catalog's leader: raises the cluster's feature level once every node knows a higher one, so that an
+//! upgrade is over when the last node runs the new version, and nobody has to say so.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{CatalogCommand, FEATURE_LEVEL_KNOWN, FEATURE_LEVEL_RAISED};
+
+use crate::edge::{Catalog, Router, catalog, told_by_all};
+
+const ROUND: Duration = Duration::from_secs(1);
+
+/// Runs until the node ends.
+pub(crate) async fn raise_feature_level(router: Arc<Router>) {
+    loop {
+        tokio::time::sleep(ROUND).await;
+        if router.local.leads_the_catalog() {
+            round(&router).await;
+        }
+    }
+}
+
+async fn round(router: &Router) {
+    let Some(cluster) = catalog::cluster(&router.local.catalog()) else { return };
+    if cluster.feature_level >= FEATURE_LEVEL_KNOWN {
+        return; // Mostly. Then nobody is asked anything.
+    }
+    let told = told_by_all(router).await;
+    let level = told.values().copied().min().unwrap_or(0);
+    // Below that, a node does not know the command either.
+    if level < FEATURE_LEVEL_RAISED || level <= cluster.feature_level {
+        return;
+    }
+    let raise = CatalogCommand::RaiseFeatureLevel { level, nodes: told.into_keys().collect() };
+    match Catalog::new(router).propose(raise, "", router.deadline()).await {
+        Ok(_) => {
+            tracing::info!(level, "all nodes know this feature level, which is the cluster's now")
+        }
+        Err(error) => tracing::debug!(level, %error, "the feature level is not raised this time"),
+    }
+}
