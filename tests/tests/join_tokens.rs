@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use client::Client;
 use client::v1::{CreateJoinTokenRequest, JoinRequest, NodeAddress, NodeRole};
+use domain::FEATURE_LEVEL_KNOWN;
 use mayfly_tests::{Cluster, Settings, ask, cert, mayfly};
 use nix::sys::signal::Signal;
 use tokio::sync::Mutex;
@@ -92,7 +93,8 @@ async fn show(client: &Client, token_id: u64, secret: &[u8], node: u64) -> Resul
         http_address: at(2),
     };
     let (node, secret, request) = (Some(node), secret.to_vec().into(), rand::random());
-    let joined = client.join(JoinRequest { node, token_id, secret, request }).await;
+    let feature_level = FEATURE_LEVEL_KNOWN;
+    let joined = client.join(JoinRequest { node, token_id, secret, request, feature_level }).await;
     joined.map(|joined| joined.id).map_err(|error| error.detail().message.clone())
 }
 

@@ -2,12 +2,20 @@
 //! subscriptions whose rules take it, exactly once.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use client::v1::{self, filter::Kind};
 use client::{Client, Message, ReceiverOptions, SenderOptions, subscription_path, value};
+use domain::FEATURE_LEVEL_KNOWN;
 use mayfly_tests::{Cluster, Settings};
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+
+/// Two cores carry one cluster at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 const TOPIC: &str = "prices";
 const MESSAGES: i64 = 1500;
@@ -95,6 +103,7 @@ async fn leader(client: &Client) -> anyhow::Result<u64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_14_what_is_published_while_leaders_die_has_exactly_its_copies() -> anyhow::Result<()>
 {
+    let _guard = ONE_AT_A_TIME.lock().await;
     let mut cluster = Cluster::start(Settings::default()).await?;
     let client = cluster.client()?;
     client.create_topic(TOPIC, Default::default()).await?;
@@ -139,4 +148,109 @@ async fn rule_14_what_is_published_while_leaders_die_has_exactly_its_copies() ->
     let gone = client.peek(&client::QueuePath::main(subscription_path(TOPIC, "all")), 0, 1).await;
     ensure!(matches!(&gone, Err(error) if error.name() == "MessagingEntityNotFound"), "{gone:?}");
     Ok(())
+}
+
+/// 2,000 filters in 20 subscriptions: of each one takes its share of the messages, and the others look through all
+/// of their text for what is not there.
+async fn heavy(client: &Client, pattern: &str) -> anyhow::Result<()> {
+    for subscription in 0..20 {
+        let name = format!("s{subscription}");
+        let takes = rule("takes", Kind::Sql(sql(&format!("n % 20 <= {subscription}"))), None);
+        client.create_subscription(TOPIC, &name, Default::default(), Some(takes)).await?;
+        let mut puts = JoinSet::new();
+        for n in 0..99 {
+            let filter = Kind::Sql(sql(&format!("t LIKE '{pattern}'")));
+            let looks = rule(&format!("looks-{n}"), filter, None);
+            let (client, name) = (client.clone(), name.clone());
+            puts.spawn(async move { client.put_rule(TOPIC, &name, looks, false).await });
+        }
+        while let Some(put) = puts.join_next().await {
+            put??;
+        }
+    }
+    Ok(())
+}
+
+/// RULE-41: six messages of 30 kB to 2,000 filters that look through them, while others send to a queue of the same
+/// group. Every copy comes, once; how long the others waited is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_41_filters_that_take_long_hold_nobody_up_and_lose_nothing() -> anyhow::Result<()> {
+    let _guard = ONE_AT_A_TIME.lock().await;
+    for (nodes, pattern) in [(1, "%zz1%"), (1, "%_z1_b%"), (3, "%_z1_b%")] {
+        let settings = Settings { nodes, data_groups: 1, ..Settings::default() };
+        let cluster = Cluster::start(settings).await?;
+        let client = cluster.client()?;
+        cluster
+            .wait_for_status("the feature level to rise", |status| {
+                status.feature_level == FEATURE_LEVEL_KNOWN
+            })
+            .await?;
+        client.create_topic(TOPIC, Default::default()).await?;
+        heavy(&client, pattern).await?;
+        client.create_queue("other", Default::default()).await?;
+
+        let stop = Arc::new(AtomicBool::new(false));
+        let (others, stopped) = (cluster.client()?, stop.clone());
+        let meanwhile = tokio::spawn(async move {
+            let sender = others.sender("other", SenderOptions::default());
+            let mut waits = Vec::new();
+            while !stopped.load(Ordering::Relaxed) {
+                let sent = Instant::now();
+                sender.send(Message::new("m")).await?;
+                waits.push(sent.elapsed());
+            }
+            Ok::<_, client::Error>(waits)
+        });
+        let sender = client.sender(TOPIC, SenderOptions::default());
+        let started = Instant::now();
+        for n in 0..6 {
+            let text = "az2ab".repeat(6 * 1024);
+            let message = message(n).property("t", value::string(text));
+            sender.send(message).await?;
+        }
+        let accepted = started.elapsed();
+        for subscription in 0..20 {
+            let expected: BTreeMap<i64, u32> =
+                (0..6).filter(|n| n % 20 <= subscription).map(|n| (n, 1)).collect();
+            let name = format!("s{subscription}");
+            let seen = take(&client, &name, expected.len()).await?;
+            ensure!(seen == expected, "{name}: {seen:?}");
+        }
+        let matched = started.elapsed();
+        stop.store(true, Ordering::Relaxed);
+        let mut waits = meanwhile.await??;
+        waits.sort_unstable();
+        let at = |share: usize| waits[(waits.len() * share / 1000).min(waits.len() - 1)];
+        println!(
+            "{nodes} nodes, '{pattern}': accepted after {accepted:?}, matched after {matched:?}; {} sends \
+             to another queue, p50 {:?}, p99 {:?}, p99.9 {:?}, max {:?}",
+            waits.len(),
+            at(500),
+            at(990),
+            at(999),
+            at(1000)
+        );
+        let counters = client.get_topic(TOPIC).await?.counters.unwrap_or_default();
+        ensure!(counters.published == 6 && counters.size_bytes == 0, "{counters:?}");
+    }
+    Ok(())
+}
+
+/// As many messages as are expected; whether there are more the topic's bytes tell.
+async fn take(client: &Client, name: &str, expected: usize) -> anyhow::Result<BTreeMap<i64, u32>> {
+    let mut receiver = client.receiver(subscription_path(TOPIC, name), ReceiverOptions::default());
+    let (mut seen, mut count) = (BTreeMap::new(), 0);
+    while count < expected {
+        let patience = Duration::from_secs(60);
+        let deliveries = tokio::time::timeout(patience, receiver.recv_many(100)).await??;
+        for delivery in deliveries {
+            let n: i64 = std::str::from_utf8(delivery.body())?.parse()?;
+            *seen.entry(n).or_default() += 1;
+            count += 1;
+            let failures = receiver.complete(&delivery).failures().await;
+            ensure!(failures.is_empty(), "not completed: {failures:?}");
+        }
+    }
+    receiver.close().await;
+    Ok(seen)
 }

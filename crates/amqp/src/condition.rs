@@ -49,6 +49,7 @@ pub fn condition(refusal: &Refusal) -> &'static str {
         Refusal::MessageNotFound { .. } => MESSAGE_NOT_FOUND,
         Refusal::MessageSizeExceeded { .. } => MESSAGE_SIZE_EXCEEDED,
         Refusal::QuotaExceeded { .. } | Refusal::StorageFull { .. } => RESOURCE_LIMIT_EXCEEDED,
+        Refusal::TopicBusy { .. } => SERVER_BUSY,
         Refusal::Argument { .. } | Refusal::Serialization { .. } | Refusal::InvalidRule { .. } => {
             ARGUMENT_ERROR
         }
@@ -136,6 +137,11 @@ mod tests {
             ),
             (Refusal::QuotaExceeded { what, used: 2, max: 1 }, "amqp:resource-limit-exceeded", 403),
             (Refusal::StorageFull { on: vec![1] }, "amqp:resource-limit-exceeded", 403),
+            (
+                Refusal::TopicBusy { topic: "t".into(), waiting: 7 },
+                "com.microsoft:server-busy",
+                503,
+            ),
             (Refusal::Argument { what, why: "y".into() }, "com.microsoft:argument-error", 400),
             (Refusal::Undecodable { what, why: "y".into() }, "amqp:decode-error", 400),
             (

@@ -13,13 +13,15 @@ use crate::{
 pub(crate) const FEATURE_LEVEL_FOUNDED: u32 = 1;
 /// Up to which this binary understands commands that not all versions know. Nobody proposes one of a level that
 /// a node of the cluster does not know: it could not read its log. Each level adds to the one before.
-pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_MAINTENANCE;
+pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_MATCH_BUDGET;
 /// From which on there are join tokens.
 pub const FEATURE_LEVEL_JOIN_TOKENS: u32 = 2;
 /// From which on the level rises by itself to what all nodes know ([`CatalogCommand::RaiseFeatureLevel`]).
 pub const FEATURE_LEVEL_RAISED: u32 = 3;
 /// From which on nodes can be in maintenance.
 pub const FEATURE_LEVEL_MAINTENANCE: u32 = 4;
+/// From which on the matching of an entry is limited ([`Command::LimitMatching`](crate::Command::LimitMatching)).
+pub const FEATURE_LEVEL_MATCH_BUDGET: u32 = 5;
 
 /// A name in the directory.
 #[derive(Clone, Debug, PartialEq)]

@@ -75,6 +75,12 @@ pub enum Command {
     /// A transaction (TX).
     Commit(Commit),
     Select(Select),
+    /// What the matching of the commands behind this one may take together, in units of
+    /// [`MatchCost`](crate::MatchCost), up to the next of its kind; the rest of it goes on in later entries
+    /// (RULE-41). Before the first one, and without, matching takes what it takes.
+    LimitMatching {
+        units_max: u64,
+    },
 }
 
 /// Creates a queue under an id the catalog issued. A repeat for the same id is `Done`.

@@ -10,7 +10,7 @@ use crate::{
 pub enum Idleness {
     /// Only a user deletes it (IDLE-11).
     Never,
-    /// Scheduled messages are pending (IDLE-8).
+    /// Scheduled messages are pending (IDLE-8), or others that a topic has not matched (RULE-41).
     Scheduled,
     /// Unused since then, and removable at `due` (TIME-5). Either may lie ahead.
     Since { since: Timestamp, due: Timestamp },
@@ -25,7 +25,7 @@ impl Idleness {
         if window.is_max() {
             return Idleness::Never;
         }
-        if state.counts.scheduled > 0 {
+        if state.counts.scheduled > 0 || state.unmatched.count > 0 {
             return Idleness::Scheduled;
         }
         let since = state.last_use.max(meta.unbroken_since);

@@ -10,6 +10,7 @@ mod checks;
 mod deadlines;
 mod entity;
 mod history;
+mod match_budget;
 mod messages;
 mod partition;
 mod place;
@@ -50,6 +51,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::key_map::KeyMap;
 use crate::machine::catalog::{Catalog, GroupSizes};
 use crate::machine::entity::{Entity, EntityStep, Opening};
+use crate::machine::match_budget::MatchBudget;
 use crate::machine::nonce::Nonces;
 use crate::machine::producers::Producers;
 use crate::machine::rules::{Rules, TopicRules};
@@ -122,6 +124,7 @@ impl Machine {
             touched: Vec::new(),
             at: Timestamp::ZERO,
             nonces: Nonces::new([0; 16]),
+            budget: None,
             since: None,
         }
     }
@@ -191,6 +194,8 @@ pub struct Step<'a, R> {
     /// The current entry's time.
     at: Timestamp,
     nonces: Nonces,
+    /// What matching may take from here on in the current entry; without it, what it takes (RULE-41).
+    budget: Option<MatchBudget>,
     /// Present while a transaction may be taken back.
     since: Option<Since>,
 }
@@ -205,6 +210,7 @@ impl<'a, R: Rows> Step<'a, R> {
         }
         self.meta.last_at = self.at;
         self.nonces = Nonces::new(entry.seed);
+        self.budget = None;
         let outcomes = entry.commands.into_iter().map(|command| self.command(command)).collect();
         self.end_entry();
         outcomes
@@ -281,6 +287,10 @@ impl<'a, R: Rows> Step<'a, R> {
             Command::Refuse(command) => Err(command.refusal),
             Command::Forward(command) => command.apply(self),
             Command::Commit(command) => command.apply(self),
+            Command::LimitMatching { units_max } => {
+                self.budget = Some(MatchBudget::of(units_max));
+                Ok(Outcome::Done)
+            }
         };
         outcome.unwrap_or_else(Outcome::Refused)
     }

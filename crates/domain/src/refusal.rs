@@ -46,6 +46,9 @@ pub enum Refusal {
     /// QUOTA-37.
     #[error("the disk of {} is nearly full; free some space there, then send again", nodes(.on))]
     StorageFull { on: Vec<u64> },
+    /// ERR-11, RULE-42.
+    #[error("topic '{}' is busy: {waiting} messages wait for its rules; send again later", Excerpt(.topic))]
+    TopicBusy { topic: String, waiting: u64 },
     /// ERR-12.
     #[error("{what}: {why}")]
     Argument { what: &'static str, why: String },
@@ -127,6 +130,7 @@ impl Refusal {
             Refusal::MessageSizeExceeded { .. } => "MessageSizeExceeded",
             Refusal::QuotaExceeded { .. } => "QuotaExceeded",
             Refusal::StorageFull { .. } => "StorageQuotaExceeded",
+            Refusal::TopicBusy { .. } => "ServiceBusy",
             Refusal::Argument { .. } => "ArgumentException",
             Refusal::ArgumentOutOfRange { .. } => "ArgumentOutOfRangeException",
             Refusal::Undecodable { .. } | Refusal::Serialization { .. } => "SerializationException",
@@ -157,6 +161,7 @@ impl Refusal {
             Refusal::MessageSizeExceeded { .. } => "ERR-9",
             Refusal::QuotaExceeded { .. } => "ERR-10",
             Refusal::StorageFull { .. } => "QUOTA-37",
+            Refusal::TopicBusy { .. } => "ERR-11",
             Refusal::Argument { .. } => "ERR-12",
             Refusal::Undecodable { .. } => "ERR-32",
             Refusal::ArgumentOutOfRange { .. } => "ERR-13",

@@ -11,7 +11,8 @@ use crate::{
     ArrivalRow, Claim, Counts, DirectoryRow, EntityId, Forwarding, GroupId, GroupRow, HeldRow,
     JoinTokenRow, Lifetime, NodeRow, NodeState, Outcome, PerSubQueue, Properties, QueueId,
     QueueProperties, ReceiverId, RuleRow, SequenceNumber, SessionId, SessionList, SessionRow,
-    SessionTotals, ShipmentRow, Span, Specifics, SystemProperty, Timestamp, Travel,
+    SessionTotals, ShipmentRow, Span, Specifics, SystemProperty, Timestamp, Travel, Unmatched,
+    UnmatchedRow,
 };
 
 /// Where a row stands. Variants are tables; their order and numbers are for ever.
@@ -85,6 +86,8 @@ pub enum Key {
     Moves(GroupId),
     /// Catalog: a join token, by its id.
     JoinToken(u64),
+    /// A message that its topic has accepted, and not looked at with all its rules yet (RULE-41).
+    Unmatched(EntityId, SequenceNumber),
 }
 
 /// Which deadlines of an entity; each has at most one timer.
@@ -96,14 +99,17 @@ pub enum DeadlineKind {
     Derived = 2,
     /// End of the oldest entry of the duplicate history.
     Duplicate = 3,
+    /// Of a topic: there are messages whose matching goes on (RULE-41). It has no rows.
+    Matching = 4,
 }
 
 impl DeadlineKind {
-    pub const ALL: [DeadlineKind; 4] = [
+    pub const ALL: [DeadlineKind; 5] = [
         DeadlineKind::Scheduled,
         DeadlineKind::Fixed,
         DeadlineKind::Derived,
         DeadlineKind::Duplicate,
+        DeadlineKind::Matching,
     ];
 }
 
@@ -151,6 +157,7 @@ pub enum Row {
     NodeState(NodeState),
     Moves(u64),
     JoinToken(JoinTokenRow),
+    Unmatched(Box<UnmatchedRow>),
 }
 
 /// What the group as a whole remembers.
@@ -240,6 +247,8 @@ pub struct EntityState {
     pub last_use: Timestamp,
     pub sessions: SessionTotals,
     pub forwarding: PerSubQueue<Forwarding>,
+    /// Of a topic.
+    pub unmatched: Unmatched,
 }
 
 /// The small row of a message: all that may change about it, less its lock.

@@ -285,6 +285,12 @@ impl Engine {
         self.fanout.copies_max(entity)
     }
 
+    /// What limits the matching of an entry (RULE-41), and in front of which of its commands: as many units for
+    /// each topic whose matching goes on as for all that is published, so that none is starved.
+    pub fn match_limits(&self, commands: &[Command], units_max: u64) -> Vec<(usize, Command)> {
+        crate::match_limits::match_limits(&self.fanout, commands, units_max)
+    }
+
     /// Whether somebody waits for what an entity has, or holds a session of it (IDLE-4): then it is
     /// in use.
     pub fn is_awaited(&self, entity: EntityId, now: Timestamp) -> bool {

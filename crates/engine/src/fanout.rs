@@ -19,6 +19,10 @@ impl Fanout {
         self.topics.remove(&entity);
     }
 
+    pub fn is_topic(&self, entity: EntityId) -> bool {
+        self.topics.contains_key(&entity)
+    }
+
     /// 1 of what is no topic, or has no subscriptions.
     pub fn copies_max(&self, entity: EntityId) -> u64 {
         self.topics.get(&entity).map_or(1, |copies| (*copies).max(1))

@@ -21,6 +21,7 @@ mod credit;
 mod fanout;
 mod forwards;
 mod idle;
+mod match_limits;
 mod options;
 mod rebuild;
 mod session_timers;

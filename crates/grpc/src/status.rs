@@ -165,7 +165,9 @@ fn code(refusal: &Refusal) -> Code {
         | Refusal::InvalidRule { .. }
         | Refusal::TransactionSizeExceeded { .. }
         | Refusal::Serialization { .. } => Code::InvalidArgument,
-        Refusal::QuotaExceeded { .. } | Refusal::StorageFull { .. } => Code::ResourceExhausted,
+        Refusal::QuotaExceeded { .. } | Refusal::StorageFull { .. } | Refusal::TopicBusy { .. } => {
+            Code::ResourceExhausted
+        }
         Refusal::NotSupported { .. } => Code::Unimplemented,
         Refusal::NoSession => Code::DeadlineExceeded,
         Refusal::PerhapsDone => Code::Aborted,
@@ -214,6 +216,7 @@ mod tests {
                 Code::ResourceExhausted,
             ),
             ("QUOTA-37", Refusal::StorageFull { on: vec![1] }, Code::ResourceExhausted),
+            ("ERR-11", Refusal::TopicBusy { topic: name(), waiting: 7 }, Code::ResourceExhausted),
             ("ERR-12", Refusal::Argument { what: "x", why: name() }, Code::InvalidArgument),
             (
                 "ERR-13",

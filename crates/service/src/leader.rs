@@ -2,6 +2,7 @@
 
 mod bodies;
 mod claims;
+mod feature_level;
 mod group;
 mod inputs;
 mod receiver_table;

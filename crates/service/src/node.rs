@@ -25,7 +25,7 @@ use crate::metric;
 use crate::peer::{AboutNode, LocalNode, serve};
 use crate::upkeep::{
     Forwarder, IdleCoordinator, Reconciler, ReplicaBalancer, Space, Succession, Timekeeper,
-    raise_feature_level, release_orphaned,
+    follow_feature_level, release_orphaned,
 };
 
 /// Groups that wait for their drivers: as many as there can be.
@@ -206,7 +206,7 @@ impl Node {
         let timekeeper = tokio::spawn(timekeeper.run());
         let idle_coordinator = tokio::spawn(IdleCoordinator { router: router.clone() }.run());
         let replica_balancer = tokio::spawn(ReplicaBalancer::new(router.clone()).run());
-        let feature_level = tokio::spawn(raise_feature_level(router.clone()));
+        let feature_level = tokio::spawn(follow_feature_level(router.clone()));
         let space = tokio::spawn(Space::new(router, succession).run());
         let tasks = Mutex::new(vec![
             reconciler,

@@ -13,7 +13,7 @@ mod space;
 mod succession;
 mod timekeeper;
 
-pub(crate) use self::feature_level::raise_feature_level;
+pub(crate) use self::feature_level::follow_feature_level;
 pub(crate) use self::forwarder::Forwarder;
 pub(crate) use self::idle_coordinator::IdleCoordinator;
 pub(crate) use self::orphaned_locks::release_orphaned;

@@ -34,6 +34,8 @@ pub enum Bug {
     LosesCopy,
     /// Of some publishes one copy is written under two numbers.
     DoublesCopy,
+    /// How far the matching of a message has come is not written down.
+    ForgetsProgress,
     /// A session is granted to whoever asks for it by its id, held or not.
     GrantsSessionTwice,
     /// A destination does not know what came of a source's shipments: a forwarder's repeat is done

@@ -91,6 +91,8 @@ pub struct Leader {
     /// How far an operator moved the clock, as far as was applied here.
     pub offset: Span,
     bug: Option<Bug>,
+    /// See `Options::match_units`.
+    pub match_units: u64,
     /// Shipments on their way to another group, and until when an answer is waited for.
     pub carrying: BTreeMap<(Line, u64), u64>,
     /// What forwarding asks for, to be proposed with what else there is.
@@ -125,6 +127,7 @@ impl Leader {
             stamped,
             offset: Span(0),
             bug,
+            match_units: 0,
             carrying: BTreeMap::new(),
             asked: Vec::new(),
             arrived: Vec::new(),
@@ -287,6 +290,13 @@ impl Leader {
         }
         let dropped = random.chance(dropped);
         let count = if dropped { commands.len() as u64 } else { 0 };
+        if self.match_units > 0 {
+            let units_max = random.between(1, self.match_units);
+            for (place, limit) in self.engine.match_limits(&commands, units_max).into_iter().rev() {
+                commands.insert(place, limit);
+                replies.insert(place, Reply::Nobody);
+            }
+        }
         self.stamp(commands, replies, dropped, clock, random);
         count
     }

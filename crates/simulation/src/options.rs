@@ -17,6 +17,8 @@ pub struct Options {
     /// Topics, each with some subscriptions, of which one requires sessions; and queues that do.
     pub topics_per_group: u8,
     pub session_queues_per_group: u8,
+    /// Leaders limit the matching of an entry to this at most (RULE-41); 0: they do not.
+    pub match_units: u64,
     pub clients_per_group: u8,
     /// Odds in a thousand, per tick.
     pub crash: u32,
@@ -76,6 +78,7 @@ impl Options {
             queues_per_group: 1,
             topics_per_group: 2,
             session_queues_per_group: 1,
+            match_units: 200,
             crash: 10,
             step_down: 10,
             client_crash: 8,
@@ -112,6 +115,7 @@ impl Options {
             queues_per_group: random.between(1, 3) as u8,
             topics_per_group: random.between(0, 2) as u8,
             session_queues_per_group: random.between(0, 2) as u8,
+            match_units: random.pick(&[0, 1, 100, 1000]),
             clients_per_group: random.between(2, 5) as u8,
             ..drawn
         }
@@ -153,6 +157,7 @@ impl Default for Options {
             queues_per_group: 3,
             topics_per_group: 0,
             session_queues_per_group: 0,
+            match_units: 0,
             clients_per_group: 5,
             crash: 6,
             step_down: 6,

@@ -56,8 +56,9 @@ pub struct Report {
     /// Transactions.
     pub committed: u64,
     pub rolled_back: u64,
-    /// That publishes made.
+    /// That publishes made, and of how many publishes not in the entry that accepted them.
     pub copies: u64,
+    pub matched_later: u64,
     pub sessions_accepted: u64,
     pub sessions_lapsed: u64,
     pub sessions_released: u64,
@@ -98,6 +99,7 @@ impl AddAssign for Report {
         self.committed += other.committed;
         self.rolled_back += other.rolled_back;
         self.copies += other.copies;
+        self.matched_later += other.matched_later;
         self.sessions_accepted += other.sessions_accepted;
         self.sessions_lapsed += other.sessions_lapsed;
         self.sessions_released += other.sessions_released;
@@ -179,10 +181,11 @@ impl fmt::Display for Report {
         )?;
         writeln!(f, "forwarded between groups {}", self.forwarded)?;
         writeln!(f, "transactions committed {}, rolled back {}", self.committed, self.rolled_back)?;
+        writeln!(f, "copies {}, publishes matched later {}", self.copies, self.matched_later)?;
         write!(
             f,
-            "copies {}, sessions accepted {}, lapsed {}, given back {}",
-            self.copies, self.sessions_accepted, self.sessions_lapsed, self.sessions_released
+            "sessions accepted {}, lapsed {}, given back {}",
+            self.sessions_accepted, self.sessions_lapsed, self.sessions_released
         )
     }
 }

@@ -65,8 +65,15 @@ fn release(rows: &MemoryRows, command: &Command, at: Timestamp) -> Option<Comman
 }
 
 /// For `LosesCopy` and `DoublesCopy`: one of the rows of some publishes is not written, or is written
-/// under two numbers.
+/// under two numbers. For `ForgetsProgress`: a message that goes on with its rules stays where it was.
 pub fn written(bug: Option<Bug>, writes: &mut KeyMap<Write>) {
+    if bug == Some(Bug::ForgetsProgress) {
+        let goes_on = |(key, write): &(Cow<'_, Key>, &Write)| {
+            matches!((&**key, write), (Key::Unmatched(..), Write::Replace(_)))
+        };
+        let found = writes.iter().find(goes_on).map(|(key, _)| key.into_owned());
+        found.iter().for_each(|key| drop(writes.remove(key)));
+    }
     if !matches!(bug, Some(Bug::LosesCopy | Bug::DoublesCopy)) {
         return;
     }

@@ -110,6 +110,12 @@ fn rule_5_a_copy_too_many_is_noticed() {
     is_found_in(Options::topics(), Bug::DoublesCopy, &["copies"]);
 }
 
+/// RULE-41.
+#[test]
+fn rule_41_matching_that_begins_again_is_noticed() {
+    is_found_in(Options::topics(), Bug::ForgetsProgress, &["copies", "one_place"]);
+}
+
 /// SESS-9.
 #[test]
 fn sess_9_a_session_granted_to_two_is_noticed() {

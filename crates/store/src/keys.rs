@@ -35,6 +35,7 @@
 //! | 43 NodeState | node u64 |
 //! | 44 Moves | group u16 |
 //! | 45 JoinToken | id u64 |
+//! | 46 Unmatched | topic u64, sequence u64 |
 //!
 //! A session that something follows ends in two zero bytes; a zero byte of its own is followed by
 //! 0xff, so that no session's keys lie among another's.
@@ -92,6 +93,7 @@ fn table(key: &Key) -> u8 {
         Key::NodeState(..) => 43,
         Key::Moves(..) => 44,
         Key::JoinToken(..) => 45,
+        Key::Unmatched(..) => 46,
     }
 }
 
@@ -117,7 +119,8 @@ pub(crate) fn put_key(group: GroupId, key: &Key, out: &mut Vec<u8>) {
         }
         Key::Body(entity, sequence)
         | Key::Scheduled(entity, sequence)
-        | Key::BodyCopies(entity, sequence) => {
+        | Key::BodyCopies(entity, sequence)
+        | Key::Unmatched(entity, sequence) => {
             number(entity.0);
             number(sequence.0);
         }
@@ -250,6 +253,7 @@ pub fn decode_key(bytes: &[u8]) -> Option<(GroupId, Key)> {
         43 => Key::NodeState(rest.number()?),
         44 => Key::Moves(GroupId(rest.short()?)),
         45 => Key::JoinToken(rest.number()?),
+        46 => Key::Unmatched(rest.entity()?, rest.sequence()?),
         _ => return None,
     };
     rest.0.is_empty().then_some((group, key))
@@ -399,6 +403,7 @@ mod tests {
             (entity(), entity()).prop_map(|(t, s)| Key::Subscription(t, s)),
             (entity(), text()).prop_map(|(e, name)| Key::Rule(e, name)),
             (entity(), sequence()).prop_map(|(e, s)| Key::BodyCopies(e, s)),
+            (entity(), sequence()).prop_map(|(e, s)| Key::Unmatched(e, s)),
             (queue(), number()).prop_map(|(q, serial)| Key::Shipment(q, serial)),
             (queue(), any::<bool>(), number()).prop_map(|(q, stays, n)| Key::Parked(q, stays, n)),
             (queue(), entity()).prop_map(|(q, e)| Key::Arrival(q, e)),

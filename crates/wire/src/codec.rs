@@ -163,6 +163,29 @@ macro_rules! record {
             }
         }
     };
+    // The last field came later: it is absent where it says nothing, and so the record stands at the end of its
+    // input.
+    ($type:ty { $($field:ident),* $(,)? } then $last:ident) => {
+        impl $crate::Codec for $type {
+            #[inline]
+            fn put(&self, out: &mut Vec<u8>) {
+                let Self { $($field,)* $last } = self;
+                $($field.put(out);)*
+                if *$last != Default::default() {
+                    $last.put(out);
+                }
+            }
+            #[inline]
+            fn take(input: &mut $crate::Reader<'_>) -> Result<Self, $crate::Error> {
+                $(let $field = $crate::Codec::take(input)?;)*
+                let $last = match input.remaining() {
+                    0 => Default::default(),
+                    _ => $crate::Codec::take(input)?,
+                };
+                Ok(Self { $($field,)* $last })
+            }
+        }
+    };
 }
 pub(crate) use record;
 

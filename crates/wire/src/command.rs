@@ -102,6 +102,7 @@ choice!(Command {
     24 => Beat,
     50 => Commit(commit),
     60 => Select(select),
+    61 => LimitMatching { units_max },
 });
 choice!(TopicCommand {
     1 => Create(create),
@@ -152,7 +153,7 @@ record!(Fire { entity, kind, count_max });
 record!(FireLocks { locks });
 record!(Refuse { origin, refusal });
 record!(Seal { entity, idle_since });
-choice!(DeadlineKind { 0 => Scheduled, 1 => Fixed, 2 => Derived, 3 => Duplicate });
+choice!(DeadlineKind { 0 => Scheduled, 1 => Fixed, 2 => Derived, 3 => Duplicate, 4 => Matching });
 
 described!(QueueProperties {
     lock_duration,

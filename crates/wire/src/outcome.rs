@@ -84,4 +84,5 @@ choice!(Refusal {
     42 => TransactionTimedOut,
     43 => TransactionRolledBack { operation, cause },
     50 => Undecodable { what, why },
+    51 => TopicBusy { topic, waiting },
 });

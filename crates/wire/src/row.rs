@@ -3,8 +3,9 @@
 
 use bytes::Bytes;
 use domain::{
-    ClusterRow, Counts, DeadlineRow, EntityRow, EntityState, GroupRow, JoinTokenRow, Key, Lifetime,
-    LockRow, MessageRow, Meta, NodeState, ProducerRow, Row, ScheduledRow, TokenUse,
+    ClusterRow, Counts, DeadlineRow, EntityRow, EntityState, EvaluationError, GroupRow,
+    JoinTokenRow, Key, Lifetime, LockRow, MatchProgress, MessageRow, Meta, NodeState, ProducerRow,
+    Row, RulePart, ScheduledRow, TokenUse, Unmatched, UnmatchedRow,
 };
 
 use crate::codec::{Random, choice, record};
@@ -61,6 +62,7 @@ pub fn put_row(row: &Row, out: &mut Vec<u8>) {
         Row::NodeState(state) => put(state, out),
         Row::Moves(count) => put(count, out),
         Row::JoinToken(row) => put(row, out),
+        Row::Unmatched(row) => put(row, out),
     }
 }
 
@@ -107,6 +109,7 @@ pub fn decode_row(key: &Key, value: &[u8]) -> Result<Row, Error> {
         Key::NodeState(_) => Row::NodeState(take(&mut input)?),
         Key::Moves(_) => Row::Moves(take(&mut input)?),
         Key::JoinToken(_) => Row::JoinToken(take(&mut input)?),
+        Key::Unmatched(..) => Row::Unmatched(take(&mut input)?),
     };
     input.finish()?;
     Ok(row)
@@ -140,7 +143,21 @@ record!(EntityState {
     last_use,
     sessions,
     forwarding,
+} then unmatched);
+record!(Unmatched { count, bytes, head, since });
+record!(UnmatchedRow {
+    accepted_at,
+    size_bytes,
+    header_bytes,
+    ttl,
+    session,
+    was_scheduled,
+    travel,
+    progress,
 });
+record!(MatchProgress { subscription, order, plain, failed, actions });
+record!(EvaluationError { part, text });
+choice!(RulePart { 0 => Filter, 1 => Action });
 record!(Counts {
     accepted,
     active,

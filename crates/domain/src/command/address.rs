@@ -87,7 +87,8 @@ impl Command {
             | Command::AdvanceClock { .. }
             | Command::RaiseClock { .. }
             | Command::Catalog(_)
-            | Command::Forward(_) => Address::default(),
+            | Command::Forward(_)
+            | Command::LimitMatching { .. } => Address::default(),
         }
     }
 
@@ -118,7 +119,8 @@ impl Command {
             | Command::Session(_)
             | Command::Topic(_)
             | Command::Refuse(_)
-            | Command::Forward(_) => (None, &mut []),
+            | Command::Forward(_)
+            | Command::LimitMatching { .. } => (None, &mut []),
         };
         alone.into_iter().chain(among.iter_mut().filter_map(|operation| match operation {
             Operation::Settle(settle) => Some(settle),

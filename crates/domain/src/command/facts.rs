@@ -147,7 +147,9 @@ impl Command {
             Command::FireLocks(_) => Facts::by(Leader, Harmless, None),
             Command::Touch { entity } => Facts::by(Node, Harmless, Some(*entity)),
             Command::Seal(seal) => Facts::by(Node, Harmless, Some(seal.entity)),
-            Command::Beat | Command::Sweep => Facts::by(Leader, Harmless, None),
+            Command::Beat | Command::Sweep | Command::LimitMatching { .. } => {
+                Facts::by(Leader, Harmless, None)
+            }
             Command::AdvanceClock { .. } => Facts::by(DevelopmentNode, DoneAgain, None),
             Command::RaiseClock { .. } => Facts::by(Node, Harmless, None),
             Command::Catalog(command) => command.facts(),

@@ -79,6 +79,7 @@ impl Command {
             Command::Refuse(_) | Command::Touch { .. } | Command::Seal(_) | Command::Beat => {
                 Weight::new(0, 1)
             }
+            Command::LimitMatching { .. } => Weight::new(0, 0),
             Command::Session(command) => command.weight(),
         };
         contents + Weight::new(FIXED_BYTES, 0)

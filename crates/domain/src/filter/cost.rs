@@ -14,15 +14,15 @@ impl MatchCost {
         self.0
     }
 
-    pub(super) fn operation(&mut self) {
+    pub(crate) fn operation(&mut self) {
         self.operations(1);
     }
 
-    pub(super) fn operations(&mut self, count: usize) {
+    pub(crate) fn operations(&mut self, count: usize) {
         self.0 += OPERATION * count as u64;
     }
 
-    pub(super) fn bytes(&mut self, count: usize) {
+    pub(crate) fn bytes(&mut self, count: usize) {
         self.0 += count as u64;
     }
 }

@@ -63,8 +63,16 @@ impl<Id: Ord + Clone> CorrelationIndex<Id> {
     /// Ids of all filters that match, in order. Each property is read once, whatever the number of
     /// shapes it is in; what all of it takes is added to `cost`.
     pub fn matches(&self, subject: &dyn Subject, cost: &mut MatchCost) -> Vec<Id> {
+        let mut matching = self.candidates(subject, cost);
+        matching.retain(|id| self.confirms(id, subject, cost));
+        matching
+    }
+
+    /// Ids of filters that may match, in order: which of them do is found out one by one
+    /// ([`CorrelationIndex::confirms`]).
+    pub fn candidates(&self, subject: &dyn Subject, cost: &mut MatchCost) -> Vec<Id> {
         let mut hashes: BTreeMap<&ConditionKey, Option<u64>> = BTreeMap::new();
-        let mut matching = Vec::new();
+        let mut found = Vec::new();
         for (shape, of_shape) in &self.shapes {
             cost.operations(shape.len());
             let hash = combined(shape.iter().map(|key| {
@@ -75,15 +83,15 @@ impl<Id: Ord + Clone> CorrelationIndex<Id> {
                 })
             }));
             let ids = hash.and_then(|hash| of_shape.get(&hash));
-            for id in ids.into_iter().flatten() {
-                let filter = self.filters.get(id);
-                if filter.is_some_and(|filter| filter.matches(subject, cost)) {
-                    matching.push(id.clone());
-                }
-            }
+            found.extend(ids.into_iter().flatten().cloned());
         }
-        matching.sort_unstable();
-        matching
+        found.sort_unstable();
+        found
+    }
+
+    /// Whether a filter matches.
+    pub fn confirms(&self, id: &Id, subject: &dyn Subject, cost: &mut MatchCost) -> bool {
+        self.filters.get(id).is_some_and(|filter| filter.matches(subject, cost))
     }
 }
 

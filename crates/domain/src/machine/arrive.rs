@@ -80,6 +80,7 @@ impl Arrive {
             }
             match arrive(step, self.destination, arriving) {
                 Ok(()) => (),
+                Err(unfit) if unfit.for_now => break, // RULE-42.
                 Err(unfit) if unfit.for_space && waits => break, // FWD-14: until there is room.
                 // It is tried again (FWD-9), and nothing gets ahead of it meanwhile (FWD-5).
                 Err(Unfit { reason, text, .. }) if stays => {
@@ -137,12 +138,15 @@ struct Unfit {
     reason: String,
     text: String,
     for_space: bool,
+    /// It will arrive if it is brought again.
+    for_now: bool,
 }
 
 impl From<Refusal> for Unfit {
     fn from(refusal: Refusal) -> Unfit {
         let for_space = matches!(refusal, Refusal::QuotaExceeded { .. });
-        Unfit { reason: reason(&refusal), text: refusal.to_string(), for_space }
+        let for_now = matches!(refusal, Refusal::TopicBusy { .. });
+        Unfit { reason: reason(&refusal), text: refusal.to_string(), for_space, for_now }
     }
 }
 
@@ -158,7 +162,7 @@ fn arrive<R: Rows>(
     entity.row.check_send()?;
     if entity.properties().requires_session && message.session_id.is_none() {
         let (reason, text) = (SESSION_REASON.to_owned(), SESSION_DESCRIPTION.to_owned());
-        return Err(Unfit { reason, text, for_space: false });
+        return Err(Unfit { reason, text, for_space: false, for_now: false });
     }
     entity.row.check_message(&message)?;
     entity.row.check_size(entity.state)?;
@@ -167,6 +171,7 @@ fn arrive<R: Rows>(
         entity.accept(message, travel);
         return Ok(());
     }
+    entity.check_backlog()?;
     publish::check_taken(step, destination, &message)?;
     publish::accept(step, destination, message, travel)?;
     Ok(())

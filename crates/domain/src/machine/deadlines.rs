@@ -54,6 +54,9 @@ impl EntityState {
             DeadlineKind::Scheduled => due(self.scheduled_next.map(|mark| mark.0), Span(0)),
             DeadlineKind::Fixed => due(self.fixed_next.map(|mark| mark.0), Span(0)),
             DeadlineKind::Derived => due(self.derived_next, properties.default_ttl),
+            DeadlineKind::Matching => {
+                due((self.unmatched.count > 0).then_some(self.unmatched.since), Span(0))
+            }
             DeadlineKind::Duplicate => {
                 return due(self.duplicate_next, properties.duplicate_detection_window);
             }
@@ -151,7 +154,7 @@ impl<R: Rows> Deadlines<'_, R> {
         // the mark is stale the search will find out.
         if self.state.derived_next.is_none() && !self.stale.derived {
             let is_derived = lifetime == Lifetime::Derived;
-            let (at, state) = (self.at, &mut *self.state);
+            let (at, state) = (message.enqueued_at, &mut *self.state);
             state.derived_cursor = if is_derived { number } else { number.next() };
             state.derived_next = is_derived.then_some(at);
         }

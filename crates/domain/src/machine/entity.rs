@@ -257,6 +257,18 @@ impl<R: Rows> EntityStep<'_, R> {
         }
     }
 
+    /// RULE-42: a topic whose rules do not keep up takes no more for now.
+    pub fn check_backlog(&self) -> Result<(), Refusal> {
+        let unmatched = &self.state.unmatched;
+        match unmatched.is_backlog(self.at) {
+            true => {
+                let (topic, waiting) = (self.row.name.clone(), unmatched.count);
+                Err(Refusal::TopicBusy { topic, waiting })
+            }
+            false => Ok(()),
+        }
+    }
+
     /// Of another kind, it is not what was routed to.
     pub fn topic_specifics(&self) -> Result<TopicSpecifics, Refusal> {
         match self.row.specifics {

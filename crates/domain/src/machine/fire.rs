@@ -33,6 +33,7 @@ impl Fire {
             DeadlineKind::Scheduled if entity.row.kind() == EntityKind::Topic => {
                 publish::fire(step, self.entity, count_max, &mut fired);
             }
+            DeadlineKind::Matching => publish::go_on(step, self.entity, count_max, &mut fired),
             DeadlineKind::Scheduled => {
                 fire_scheduled(&mut entity, count_max, &mut fired);
                 entity.end_schedule(&fired);

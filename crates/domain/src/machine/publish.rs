@@ -2,8 +2,11 @@
 //! subscription that takes it, all in one step (RULE-14). The body is stored once, with the topic,
 //! under the topic's number for it; copies are small rows.
 
+mod unmatched;
+
 use bytes::Bytes;
 
+pub(super) use self::unmatched::go_on;
 use crate::filter::FoldedNames;
 use crate::machine::Step;
 use crate::machine::deadlines::Deadline;
@@ -14,7 +17,7 @@ use crate::machine::rules::{Copy, Made};
 use crate::{
     COPIES_MAX, ContentHeader, DeadlineKind, EntityId, Fired, Key, MessageRow, NewMessage, Outcome,
     Properties, Refusal, Row, Rows, ScheduledRow, Send, SequenceNumber, SessionId, Span, Subject,
-    SystemProperty, SystemValue, Timestamp, Travel, Value,
+    SystemProperty, SystemValue, Timestamp, Travel, UnmatchedRow, Value,
 };
 
 /// DLQ-7.
@@ -30,12 +33,14 @@ pub(super) const SESSION_DESCRIPTION: &str =
 struct Published {
     topic: EntityId,
     number: SequenceNumber,
+    /// When the topic accepted it, or activated it (SEQ-10).
+    at: Timestamp,
     content: Bytes,
     size_bytes: u32,
     header_bytes: u32,
     ttl: Option<Span>,
     session: Option<SessionId>,
-    /// It waited at the topic.
+    /// It waited at the topic for its time.
     was_scheduled: bool,
     travel: Option<Box<Travel>>,
 }
@@ -48,6 +53,7 @@ impl Send {
         let topic = step.open(self.entity)?;
         topic.row.check_send()?;
         self.check(topic.row, topic.state)?;
+        topic.check_backlog()?;
         self.check_copies(step)?;
         step.open(self.entity)?.used();
         let mut sequences = Vec::with_capacity(self.messages.len());
@@ -60,6 +66,11 @@ impl Send {
     /// RULE-9, and that one log entry stays bounded. The messages are looked at only where a bound
     /// from the number of rules does not do.
     fn check_copies<R: Rows>(&self, step: &mut Step<'_, R>) -> Result<(), Refusal> {
+        if step.is_paced(self.entity) {
+            // What would be too much for one entry goes on in others (RULE-41).
+            let mut messages = self.messages.iter();
+            return messages.try_for_each(|message| check_taken(step, self.entity, message));
+        }
         let topic = step.open(self.entity)?;
         let specifics = topic.topic_specifics()?;
         let bound = specifics.copies_max().saturating_mul(self.messages.len() as u64);
@@ -94,7 +105,7 @@ fn upcoming<R: Rows>(topic: &mut EntityStep<'_, R>, message: &NewMessage) -> Opt
     if waits || topic.history().is_some_and(|mut history| history.is_repeat(message)) {
         return None;
     }
-    Some(Published::new(topic.id, topic.state.next_sequence, message))
+    Some(Published::new(topic.id, topic.state.next_sequence, topic.at, message))
 }
 
 /// RULE-9, of one message by itself.
@@ -109,9 +120,9 @@ pub(super) fn check_taken<R: Rows>(
     }
     let Some(published) = upcoming(&mut opened, message) else { return Ok(()) };
     let name = opened.row.name.clone();
-    match published.copies(step).is_empty() {
-        true => Err(Refusal::NoMatchingSubscription { topic: name }),
-        false => Ok(()),
+    match published.is_taken(step) {
+        Some(false) => Err(Refusal::NoMatchingSubscription { topic: name }),
+        Some(true) | None => Ok(()),
     }
 }
 
@@ -134,8 +145,9 @@ pub(super) fn accept<R: Rows>(
         Some(due) => opened.schedule(number, due, message, travel),
         None => {
             opened.state.counts.published += 1;
-            let published = Published { travel, ..Published::new(topic, number, &message) };
-            published.fan_out(step);
+            let at = opened.at;
+            let published = Published { travel, ..Published::new(topic, number, at, &message) };
+            published.go_out(step);
         }
     }
     Ok(number)
@@ -161,7 +173,7 @@ pub(super) fn fire<R: Rows>(
         let published = activate(&mut opened, deadline);
         fired.activated += 1;
         fired.note_late(deadline.due, opened.at);
-        copies += published.fan_out(step).max(1);
+        copies += published.go_out(step).max(1);
     }
     if let Ok(mut opened) = step.open(topic) {
         opened.end_schedule(fired);
@@ -178,12 +190,13 @@ fn activate<R: Rows>(topic: &mut EntityStep<'_, R>, deadline: Deadline) -> Publi
     let content = messages.view.take_body(messages.id, scheduled);
     messages.state.counts.published += 1;
     messages.state.size_bytes -= u64::from(row.size_bytes);
-    let (topic, number) = (topic.id, topic.next_sequence());
+    let (at, number, topic) = (topic.at, topic.next_sequence(), topic.id);
     let ScheduledRow { size_bytes, header_bytes, ttl, session, travel, .. } = row;
     let was_scheduled = true;
     Published {
         topic,
         number,
+        at,
         content,
         size_bytes,
         header_bytes,
@@ -204,7 +217,6 @@ fn keeps_failed<R: Rows>(step: &mut Step<'_, R>, subscription: EntityId) -> bool
 /// A message as rules see it (RULE-30): what its sender set, and what its topic makes of it.
 struct Looked<'a> {
     published: &'a Published,
-    at: Timestamp,
     default_ttl: Span,
     header: ContentHeader,
     names: FoldedNames,
@@ -232,7 +244,7 @@ impl Subject for Looked<'_> {
             }
             SystemProperty::ExpiresAtUtc => {
                 let ttl = self.published.ttl.unwrap_or(Span::MAX).min(self.default_ttl);
-                Some(SystemValue::Instant(self.at.plus(ttl)))
+                Some(SystemValue::Instant(self.published.at.plus(ttl)))
             }
             SystemProperty::ScheduledEnqueueTimeUtc => {
                 self.header.scheduled_at.map(SystemValue::Instant)
@@ -240,7 +252,7 @@ impl Subject for Looked<'_> {
             SystemProperty::SequenceNumber | SystemProperty::EnqueuedSequenceNumber => {
                 Some(number(self.published.number.0))
             }
-            SystemProperty::EnqueuedTimeUtc => Some(SystemValue::Instant(self.at)),
+            SystemProperty::EnqueuedTimeUtc => Some(SystemValue::Instant(self.published.at)),
             SystemProperty::DeliveryCount | SystemProperty::State => Some(number(0)),
             SystemProperty::Size => Some(number(self.published.size_bytes.into())),
             SystemProperty::ForcePersistence | SystemProperty::DeadLetterSource => None,
@@ -257,7 +269,12 @@ impl Subject for Looked<'_> {
 }
 
 impl Published {
-    fn new(topic: EntityId, number: SequenceNumber, message: &NewMessage) -> Published {
+    fn new(
+        topic: EntityId,
+        number: SequenceNumber,
+        at: Timestamp,
+        message: &NewMessage,
+    ) -> Published {
         let NewMessage { size_bytes, header_bytes, ttl, .. } = *message;
         let session = message.session_id.clone().map(SessionId::from);
         let content = message.content.clone();
@@ -265,6 +282,7 @@ impl Published {
         Published {
             topic,
             number,
+            at,
             content,
             size_bytes,
             header_bytes,
@@ -275,43 +293,78 @@ impl Published {
         }
     }
 
+    /// As it waited.
+    fn waiting(
+        topic: EntityId,
+        number: SequenceNumber,
+        content: Bytes,
+        row: &UnmatchedRow,
+    ) -> Published {
+        let UnmatchedRow { size_bytes, header_bytes, ttl, was_scheduled, .. } = *row;
+        Published {
+            topic,
+            number,
+            at: row.accepted_at,
+            content,
+            size_bytes,
+            header_bytes,
+            ttl,
+            session: row.session.clone(),
+            was_scheduled,
+            travel: row.travel.clone(),
+        }
+    }
+
     /// Stores the message for every subscription that takes it; how many do.
     fn fan_out<R: Rows>(self, step: &mut Step<'_, R>) -> usize {
         let copies = self.copies(step);
-        let Published { topic, number, .. } = self;
-        if copies.is_empty() {
-            return 0; // RULE-9.
+        let count = copies.len();
+        self.store(step, count);
+        self.copy_all(step, copies);
+        count
+    }
+
+    /// The body, once, for so many who share it.
+    fn store<R: Rows>(&self, step: &mut Step<'_, R>, shares: usize) {
+        let Published { topic, number, .. } = *self;
+        if shares == 0 {
+            return; // RULE-9.
         }
         step.view.insert(Key::Body(topic, number), Row::Body(self.content.clone()));
-        if copies.len() > 1 {
-            let count = u32::try_from(copies.len()).unwrap_or(u32::MAX);
+        if shares > 1 {
+            let count = u32::try_from(shares).unwrap_or(u32::MAX);
             step.view.insert(Key::BodyCopies(topic, number), Row::BodyCopies(count));
         }
-        let count = copies.len();
+    }
+
+    fn copy_all<R: Rows>(&self, step: &mut Step<'_, R>, copies: Vec<Copy>) {
         if let Some(since) = &mut step.since {
-            since.note_copies(count);
+            since.note_copies(copies.len());
         }
         for copy in copies {
             let subscription = step.open(copy.subscription);
             let mut subscription = subscription.expect("a topic's subscription is there");
             self.copy_to(&mut subscription, copy.made);
         }
-        count
     }
 
-    /// The copies its topic's rules demand now (RULE-13). The content is read if a rule asks.
-    fn copies<R: Rows>(&self, step: &mut Step<'_, R>) -> Vec<Copy> {
+    /// As rules see it. The content is read if one asks.
+    fn looked<R: Rows>(&self, step: &mut Step<'_, R>) -> Looked<'_> {
         let looks = step.rules().of(self.topic).look_at_messages();
         let header = step.machine.read.filter(|_| looks).and_then(|read| read(&self.content));
         let default_ttl = step.open(self.topic).map(|topic| topic.properties().default_ttl);
         let header = header.unwrap_or_default();
-        let message = Looked {
+        Looked {
             published: self,
-            at: step.at,
             default_ttl: default_ttl.unwrap_or(Span::MAX),
             names: FoldedNames::of(&header.properties),
             header,
-        };
+        }
+    }
+
+    /// The copies its topic's rules demand now (RULE-13).
+    fn copies<R: Rows>(&self, step: &mut Step<'_, R>) -> Vec<Copy> {
+        let message = self.looked(step);
         let nonces = &mut step.nonces;
         let Some(rules) = step.machine.topics.get(&self.topic) else { return Vec::new() };
         let mut copies = rules.copies(&message, &mut || nonces.draw());
@@ -345,8 +398,8 @@ impl Published {
             deferred: false,
             was_scheduled: self.was_scheduled,
             delivery_count: 0,
-            enqueued_at: subscription.at,
-            lifetime: subscription.row.lifetime(ttl, subscription.at),
+            enqueued_at: self.at,
+            lifetime: subscription.row.lifetime(ttl, self.at),
             session: session.filter(|_| keeps_sessions).cloned(),
             overlay: None,
             // Topic to subscription is no hop (FWD-7).

@@ -1,9 +1,12 @@
 //! Rules: `PutRule` and `RemoveRule`, and the rules of a topic as publishing looks at them: decoded
 //! once, found by what a message has, and changed in place when a rule or a subscription is.
 
+mod walk;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
+pub(super) use self::walk::Walked;
 use crate::machine::Step;
 use crate::machine::view::View;
 use crate::{

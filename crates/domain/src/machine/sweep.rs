@@ -57,6 +57,9 @@ pub(super) fn sweep<R: Rows>(step: &mut Step<'_, R>) -> Outcome {
                 return Outcome::Fired(Fired { more: true, ..Fired::default() });
             }
         }
+        if !sweeping.rare_table(entity) {
+            return Outcome::Fired(Fired { more: true, ..Fired::default() });
+        }
         *sweeping.swept_to = None;
         step.view.delete(Key::Sweep(entity));
     }
@@ -92,6 +95,14 @@ impl<R: Rows> Sweeping<'_, R> {
             false => found.into_iter().for_each(|key| self.view.delete(key)),
         }
         true
+    }
+
+    /// What topics have in clusters of a later feature level only: where there is nothing, the sweep is as it was
+    /// before there could be.
+    fn rare_table(&mut self, entity: EntityId) -> bool {
+        let from = Key::Unmatched(entity, SequenceNumber::MIN);
+        let to = Key::Unmatched(EntityId(entity.0 + 1), SequenceNumber::MIN);
+        self.view.first(&from, &to).is_none() || self.table(from, to)
     }
 
     /// Deletes a subscription's messages, each of which gives back its share of a body.

@@ -35,6 +35,8 @@ impl Plain {
         match kind {
             DeadlineKind::Duplicate => fired.more = self.trim(count),
             _ if suspended => (),
+            // A queue has no rules.
+            DeadlineKind::Matching => (),
             DeadlineKind::Scheduled => self.activate(count, &mut fired),
             DeadlineKind::Fixed => self.sweep(count, actual, &mut fired, |message| {
                 matches!(message.lifetime, Lifetime::Fixed { .. })

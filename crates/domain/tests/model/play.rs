@@ -264,9 +264,8 @@ fn owner(key: &Key) -> Option<EntityId> {
         Key::Session(owner, _) | Key::SessionMessage(owner, ..) => Some(*owner),
         Key::SessionHeld(owner, ..) | Key::SessionFree(owner, _) => Some(*owner),
         Key::SessionLocked(owner, _) | Key::SessionState(owner, _) => Some(*owner),
-        Key::Subscription(entity, _) | Key::Rule(entity, _) | Key::BodyCopies(entity, _) => {
-            Some(*entity)
-        }
+        Key::Subscription(entity, _) | Key::Rule(entity, _) => Some(*entity),
+        Key::BodyCopies(entity, _) | Key::Unmatched(entity, _) => Some(*entity),
         Key::Shipment(queue, _) | Key::Parked(queue, ..) | Key::Arrival(queue, _) => {
             Some(queue.entity)
         }

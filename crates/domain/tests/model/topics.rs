@@ -42,6 +42,8 @@ struct Game {
     last_use: Timestamp,
     /// As idle (IDLE-10).
     deleted: bool,
+    /// What an entry may match (RULE-41).
+    units: Option<u64>,
 }
 
 pub fn play(acts: &[(u64, Act)]) {
@@ -80,6 +82,7 @@ impl Game {
             window: Span::MAX,
             last_use: EPOCH,
             deleted: false,
+            units: None,
         };
         game.act(&Act::Subscribe);
         game
@@ -136,6 +139,7 @@ impl Game {
                 properties.dead_letter_on_expiration = *dead;
                 properties.dead_letter_on_filter_errors = *errors;
             }),
+            Act::Pace(units) => self.units = *units,
             Act::FireAll => self.fire_all(),
             Act::Sweep => self.sweep(),
             Act::Restart => self.group.reset(),
@@ -156,6 +160,21 @@ impl Game {
                 self.seal(*on, 0);
             }
         }
+    }
+
+    /// What publishes, and what of that goes on in later entries: it comes to the same as if it all were done in
+    /// one (RULE-41).
+    fn paced(&mut self, command: Command) -> Outcome {
+        let Some(units_max) = self.units else { return self.group.apply(command) };
+        let outcome = self.limited(units_max, command);
+        let on = Fire { entity: TOPIC, kind: DeadlineKind::Matching, count_max: 2 };
+        while matches!(self.limited(units_max, Command::Fire(on)), Outcome::Fired(on) if on.more) {}
+        outcome
+    }
+
+    fn limited(&mut self, units_max: u64, command: Command) -> Outcome {
+        let entry = self.group.entry(vec![Command::LimitMatching { units_max }, command]);
+        self.group.step(vec![entry]).remove(0).remove(1)
     }
 
     fn update(&mut self) {
@@ -308,7 +327,7 @@ impl Game {
             operations.push(Operation::Renew(Renew { origin: None, queue, tokens: vec![token] }));
         }
         let commit = Commit { origin: None, entity: TOPIC, operations };
-        let outcome = self.group.apply(Command::Commit(commit));
+        let outcome = self.paced(Command::Commit(commit));
         let now = self.group.now;
         let plain = &mut self.subscriptions.get_mut(&queue.entity).expect("a subscription").plain;
         plain.at = now;
@@ -353,7 +372,7 @@ impl Game {
     }
 
     fn publish(&mut self, drafts: &[Draft]) {
-        let outcome = self.group.apply(Command::Send(self.send(drafts)));
+        let outcome = self.paced(Command::Send(self.send(drafts)));
         let sequences = self.numbers(drafts);
         assert_eq!(outcome, Outcome::Sent { sequences });
         self.published(drafts);
@@ -415,7 +434,7 @@ impl Game {
         let fire = |entity, kind| Command::Fire(Fire { entity, kind, count_max: 2 });
         loop {
             let now = self.group.now;
-            match self.group.apply(fire(TOPIC, DeadlineKind::Scheduled)) {
+            match self.paced(fire(TOPIC, DeadlineKind::Scheduled)) {
                 Outcome::Fired(fired) => {
                     self.waiting.sort_unstable_by_key(|(due, number, ..)| (*due, *number));
                     let activated = fired.activated as usize;

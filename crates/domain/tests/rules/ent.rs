@@ -299,9 +299,8 @@ pub fn rows_of(rows: &MemoryRows, entity: EntityId) -> usize {
         Key::SessionHeld(owner, ..) | Key::SessionFree(owner, _) => Some(*owner),
         Key::SessionLocked(owner, _) | Key::SessionState(owner, _) => Some(*owner),
         Key::Meta | Key::Producer(_) | Key::ProducerSeen(..) | Key::Outcome(..) => None,
-        Key::Subscription(entity, _) | Key::Rule(entity, _) | Key::BodyCopies(entity, _) => {
-            Some(*entity)
-        }
+        Key::Subscription(entity, _) | Key::Rule(entity, _) => Some(*entity),
+        Key::BodyCopies(entity, _) | Key::Unmatched(entity, _) => Some(*entity),
         Key::Shipment(queue, _) | Key::Parked(queue, ..) | Key::Arrival(queue, _) => {
             Some(queue.entity)
         }

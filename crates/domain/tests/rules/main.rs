@@ -28,6 +28,7 @@ mod idle_topics;
 mod lock;
 mod lock_limits;
 mod lock_updates;
+mod match_budget;
 mod msg;
 mod peek;
 mod places;

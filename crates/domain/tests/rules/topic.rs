@@ -219,6 +219,26 @@ impl Topic {
         self.fired(Command::Fire(Fire { entity, kind, count_max: u32::MAX }))
     }
 
+    /// In an entry whose matching may take so many units (RULE-41).
+    pub fn within(&mut self, units_max: u64, command: Command) -> Outcome {
+        let entry = self.group.entry(vec![Command::LimitMatching { units_max }, command]);
+        self.group.step(vec![entry]).remove(0).remove(1)
+    }
+
+    pub fn send_within(&mut self, units_max: u64, messages: Vec<NewMessage>) -> String {
+        let send = domain::Send { origin: None, entity: TOPIC, messages };
+        words(&self.within(units_max, Command::Send(send)))
+    }
+
+    /// The next entry of what goes on; whether there is more.
+    pub fn match_on(&mut self, units_max: u64) -> bool {
+        let on = Fire { entity: TOPIC, kind: DeadlineKind::Matching, count_max: u32::MAX };
+        match self.within(units_max, Command::Fire(on)) {
+            Outcome::Fired(fired) => fired.more,
+            other => panic!("not fired: {other:?}"),
+        }
+    }
+
     /// All timers of all entities, until they find no more.
     pub fn fire_all(&mut self) {
         let locks = self.group.rows.0.iter().filter_map(|(key, row)| match (key, row) {

@@ -235,6 +235,7 @@ fn matches(key: &Key, row: &Row) -> bool {
         Key::NodeState(_) => matches!(row, Row::NodeState(_)),
         Key::Moves(_) => matches!(row, Row::Moves(_)),
         Key::JoinToken(_) => matches!(row, Row::JoinToken(_)),
+        Key::Unmatched(..) => matches!(row, Row::Unmatched(_)),
     }
 }
 

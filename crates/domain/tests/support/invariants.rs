@@ -482,6 +482,9 @@ impl Timers {
                 DeadlineKind::Derived => {
                     state.derived_next.map(|at| at.plus(properties.default_ttl))
                 }
+                DeadlineKind::Matching => {
+                    (state.unmatched.count > 0).then_some(state.unmatched.since)
+                }
                 DeadlineKind::Duplicate => {
                     state.duplicate_next.map(|at| at.plus(properties.duplicate_detection_window))
                 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
     EntityId, EntityRow, EntityState, Key, MemoryRows, Row, RuleCounts, SequenceNumber, Specifics,
-    SubscriptionSpecifics, TopicSpecifics,
+    SubscriptionSpecifics, TopicSpecifics, Unmatched,
 };
 
 /// A topic's counts, size and bodies are those of its subscriptions.
@@ -43,12 +43,22 @@ pub fn check(rows: &MemoryRows, topic: EntityId, specifics: &TopicSpecifics) {
 fn check_bodies(rows: &MemoryRows, topic: EntityId, charged: u64, copies_bytes: u64) {
     let mut wanted: BTreeMap<SequenceNumber, u32> = BTreeMap::new();
     let (mut bodies, mut copies) = (BTreeSet::new(), BTreeMap::new());
-    let mut own = 0;
+    let (mut own, mut waiting) = (0, Unmatched::default());
     for (key, row) in &rows.0 {
         match (key, row) {
             (Key::Scheduled(of, number), Row::Scheduled(row)) if *of == topic => {
                 wanted.insert(*number, 1);
                 own += u64::from(row.size_bytes);
+            }
+            // RULE-41: it holds one share of its body until its matching is over.
+            (Key::Unmatched(of, number), Row::Unmatched(row)) if *of == topic => {
+                *wanted.entry(*number).or_default() += 1;
+                own += u64::from(row.size_bytes);
+                waiting.count += 1;
+                waiting.bytes += u64::from(row.size_bytes);
+                if waiting.count == 1 {
+                    (waiting.head, waiting.since) = (*number, row.accepted_at);
+                }
             }
             // FWD-14: sent via the topic.
             (Key::Message(queue, _), Row::Message(row)) if queue.entity == topic => {
@@ -70,6 +80,8 @@ fn check_bodies(rows: &MemoryRows, topic: EntityId, charged: u64, copies_bytes: 
             _ => (),
         }
     }
+    let known = state(rows, topic).unmatched;
+    assert_eq!(known, waiting, "RULE-41: what waits, as the topic counts it");
     assert_eq!(charged, copies_bytes + own, "the topic's size");
     assert_eq!(bodies, wanted.keys().copied().collect(), "bodies of the topic");
     wanted.retain(|_, count| *count > 1);

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::exchange::{Attach, NotRead, Read, ReadReply, Reply};
 use crate::leader::claims::LockClaims;
+use crate::leader::feature_level::FeatureLevel;
 use crate::leader::inputs::{InputReceiver, InputSender, inputs};
 
 /// Reads that wait for the group's reader, who answers hundreds after one round to a quorum. More are
@@ -99,6 +100,8 @@ pub(crate) struct Group {
     pub took_over: Notify,
     /// What open transactions wait with, while this node leads.
     pub claims: LockClaims,
+    /// The node's.
+    pub feature_level: Arc<FeatureLevel>,
 }
 
 /// The far ends of a group's queues.
@@ -108,7 +111,7 @@ pub(crate) struct Ends {
 }
 
 impl Group {
-    pub fn new(group: GroupId) -> (Group, Ends) {
+    pub fn new(group: GroupId, feature_level: Arc<FeatureLevel>) -> (Group, Ends) {
         let (inputs, inputs_end) = inputs();
         let (reads, reads_end) = mpsc::channel(READS_WAITING_MAX);
         let group = Group {
@@ -126,6 +129,7 @@ impl Group {
             stirred: Notify::new(),
             took_over: Notify::new(),
             claims: LockClaims::default(),
+            feature_level,
         };
         (group, Ends { inputs: inputs_end, reads: reads_end })
     }
@@ -244,13 +248,14 @@ impl Group {
 /// The groups this node holds a replica of.
 pub(crate) struct Groups {
     groups: RwLock<BTreeMap<GroupId, Arc<Group>>>,
+    pub feature_level: Arc<FeatureLevel>,
     /// Whoever gives a new group its driver.
     created: mpsc::Sender<(Arc<Group>, Ends)>,
 }
 
 impl Groups {
     pub fn new(created: mpsc::Sender<(Arc<Group>, Ends)>) -> Groups {
-        Groups { groups: RwLock::default(), created }
+        Groups { groups: RwLock::default(), feature_level: Arc::default(), created }
     }
 
     pub fn get(&self, group: GroupId) -> Option<Arc<Group>> {
@@ -263,7 +268,7 @@ impl Groups {
         }
         let mut groups = self.groups.write();
         let group = groups.entry(group).or_insert_with(|| {
-            let (group, ends) = Group::new(group);
+            let (group, ends) = Group::new(group, self.feature_level.clone());
             let group = Arc::new(group);
             // Without a receiver the node is ending; what is told to the group is given back.
             drop(self.created.try_send((group.clone(), ends)));

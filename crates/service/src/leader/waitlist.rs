@@ -30,6 +30,8 @@ pub(crate) enum Slot {
     Touch(ReceiverId),
     /// The engine's timers.
     Timer,
+    /// The driver, in front of what matches (RULE-41).
+    Limit,
     /// The driver, and nobody waits for it: releases of grants that found nobody.
     Quiet,
 }

@@ -1,4 +1,4 @@
-//! At the catalog's leader: raises the cluster's feature level once every node knows a higher one, so that an
+//! Hears of the cluster's feature level. At the catalog's leader: raises it once every node knows a higher one, so that an
 //! upgrade is over when the last node runs the new version, and nobody has to say so.
 
 use std::sync::Arc;
@@ -11,18 +11,17 @@ use crate::edge::{Catalog, Router, catalog, told_by_all};
 const ROUND: Duration = Duration::from_secs(1);
 
 /// Runs until the node ends.
-pub(crate) async fn raise_feature_level(router: Arc<Router>) {
+pub(crate) async fn follow_feature_level(router: Arc<Router>) {
     loop {
+        round(&router).await;
         tokio::time::sleep(ROUND).await;
-        if router.local.leads_the_catalog() {
-            round(&router).await;
-        }
     }
 }
 
 async fn round(router: &Router) {
     let Some(cluster) = catalog::cluster(&router.local.catalog()) else { return };
-    if cluster.feature_level >= FEATURE_LEVEL_KNOWN {
+    router.local.groups.feature_level.heard(cluster.feature_level);
+    if cluster.feature_level >= FEATURE_LEVEL_KNOWN || !router.local.leads_the_catalog() {
         return; // Mostly. Then nobody is asked anything.
     }
     let told = told_by_all(router).await;

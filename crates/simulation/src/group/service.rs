@@ -48,6 +48,7 @@ impl Group {
             let (epoch, stamped) = (self.epochs, meta(rows).last_at);
             let mut leader = Leader::new(epoch, term, engine, stamped, self.options.bug);
             leader.offset = meta(rows).clock_offset;
+            leader.match_units = self.options.match_units;
             self.leaders.insert(index, leader);
         }
         Ok(())

@@ -7,7 +7,11 @@ use crate::oracle::{Oracle, Place};
 use crate::report::{Broken, Holds};
 
 fn broken(what: String) -> Broken {
-    Broken { invariant: "settled", source: "TTL-22, TIME-8, SCHED-5, LOCK-12, LOCK-7", what }
+    Broken {
+        invariant: "settled",
+        source: "TTL-22, TIME-8, SCHED-5, LOCK-12, LOCK-7, RULE-41",
+        what,
+    }
 }
 
 /// For a group whose faults ended long ago.
@@ -24,6 +28,12 @@ pub fn check(oracle: &Oracle, engine: &Engine, at: Timestamp) -> Holds {
             && !message.deferred; // DEFER-8: waits to be asked for.
         if lapsed || due || expired {
             return Err(broken(format!("at {at:?} {id:?} is still there: {message:?}")));
+        }
+    }
+    for (id, entity) in oracle.entities.iter().filter(|(_, entity)| entity.alive) {
+        let left = entity.unmatched.len();
+        if left > 0 && entity.properties.status != EntityStatus::Disabled {
+            return Err(broken(format!("{left} messages of {id:?} are not matched yet")));
         }
     }
     if let Some((key, hold)) = oracle.sessions.iter().find(|(_, hold)| hold.until <= at) {

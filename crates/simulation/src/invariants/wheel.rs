@@ -123,6 +123,15 @@ fn due(
                 _ => None,
             })
         }
+        DeadlineKind::Matching if suspended => None,
+        DeadlineKind::Matching => {
+            let from = Key::Unmatched(id, SequenceNumber::MIN);
+            let to = Key::Unmatched(id, SequenceNumber::MAX);
+            rows.0.range(from..to).find_map(|(_, row)| match row {
+                Row::Unmatched(row) => Some(row.accepted_at),
+                _ => None,
+            })
+        }
         DeadlineKind::Duplicate => {
             let from = Key::DuplicateTime(id, Timestamp::ZERO, String::new());
             let to = Key::DuplicateTime(id, Timestamp::NEVER, String::new());

@@ -1,9 +1,9 @@
 //! One queue, topic or subscription, as the oracle knows it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use domain::{
-    Counts, EntityStatus, QueueProperties, SequenceNumber, Specifics, SubQueue, Timestamp,
+    Counts, EntityId, EntityStatus, QueueProperties, SequenceNumber, Specifics, SubQueue, Timestamp,
 };
 
 use super::message::{Message, Place};
@@ -65,8 +65,25 @@ pub struct Entity {
     pub completed: u64,
     pub cancelled: u64,
     pub dropped: u64,
-    /// Messages a topic handed on.
+    /// Messages a topic handed on, or has to.
     pub published: u64,
+    /// Of a topic: what is not matched with all its rules (RULE-41), in the order of acceptance.
+    pub unmatched: VecDeque<PartlyMatched>,
+}
+
+/// A published message, of which subscriptions have their copies or not yet.
+#[derive(Clone, Debug)]
+pub struct PartlyMatched {
+    /// The topic's number for it, and when that was given.
+    pub number: SequenceNumber,
+    pub at: Timestamp,
+    pub message: Message,
+    /// The first subscription that has not all its copies, and how many it has.
+    pub next: EntityId,
+    pub made: usize,
+    /// Rules of that subscription were changed while it was under way: which of them were looked at before is
+    /// the machine's business.
+    pub changed: bool,
 }
 
 impl Entity {
@@ -85,6 +102,7 @@ impl Entity {
             cancelled: 0,
             dropped: 0,
             published: 0,
+            unmatched: VecDeque::new(),
         }
     }
 

@@ -85,6 +85,15 @@ pub fn seen(rows: &MemoryRows) -> Result<BTreeMap<MessageId, Seen<'_>>, Broken> 
             _ => (),
         }
     }
+    let from = Key::Unmatched(first, SequenceNumber::MIN);
+    let to = Key::Unmatched(last, SequenceNumber::MIN);
+    for (key, _) in rows.0.range(from..to) {
+        if let Key::Unmatched(topic, number) = key
+            && let Some((_, shares)) = bodies.get_mut(&(*topic, *number))
+        {
+            *shares += 1; // RULE-41.
+        }
+    }
     for (id, (_, copies)) in bodies {
         let counted = match rows.0.get(&Key::BodyCopies(id.0, id.1)) {
             Some(Row::BodyCopies(count)) => *count,

@@ -2,11 +2,12 @@
 //! rules as they were asked for.
 
 use domain::{
-    EntityId, Fire, Fired, NewMessage, NewRule, QueueProperties, SequenceNumber, Specifics,
-    SubQueue, SubscriptionSpecifics, TopicCommand, TopicSpecifics,
+    DeadlineKind, EntityId, Fire, Fired, Key, MatchProgress, MemoryRows, NewMessage, NewRule,
+    QueueId, QueueProperties, Row, SequenceNumber, Specifics, SubQueue, SubscriptionSpecifics,
+    TopicCommand, TopicSpecifics,
 };
 
-use super::{Entity, Message, MessageId, Oracle, Place, of};
+use super::{Entity, Message, MessageId, Oracle, PartlyMatched, Place, of};
 use crate::invariants::copies::{self, Share};
 use crate::invariants::early_expiry;
 use crate::report::Holds;
@@ -14,7 +15,7 @@ use crate::rules::{self, Copy, Rule};
 
 impl Oracle {
     /// It was done.
-    pub(super) fn topic_command(&mut self, command: &TopicCommand) -> Holds {
+    pub(super) fn topic_command(&mut self, command: &TopicCommand, rows: &MemoryRows) -> Holds {
         match command {
             TopicCommand::Create(create) => {
                 let mut specifics = TopicSpecifics::default();
@@ -43,15 +44,18 @@ impl Oracle {
                 };
                 let topic_ttl = self.entity(topic)?.properties.default_ttl;
                 let specifics = SubscriptionSpecifics::of(topic, &update.properties);
+                self.changed_under_way(update.entity, rows)?;
                 self.describe(update.entity, update.properties.common(topic_ttl))?;
                 self.entity(update.entity)?.specifics = Specifics::Subscription(specifics);
             }
             TopicCommand::PutRule(put) => {
                 let rule = rule(&put.rule)?;
+                self.changed_under_way(put.entity, rows)?;
                 self.entity(put.entity)?.rules.push(rule);
             }
             TopicCommand::RemoveRule(remove) => {
                 let rule = Rule::named(&remove.name);
+                self.changed_under_way(remove.entity, rows)?;
                 self.entity(remove.entity)?.rules.retain(|known| Some(*known) != rule);
             }
         }
@@ -101,21 +105,103 @@ impl Oracle {
         alive.map(|(id, _)| *id).filter(|id| self.topic(*id) == Some(topic)).collect()
     }
 
-    /// RULE-14: a message became copies, under a number of the topic's.
+    /// Rules change for the message that is under way with them, where that is so.
+    fn changed_under_way(&mut self, subscription: EntityId, rows: &MemoryRows) -> Holds {
+        let Some(topic) = self.topic(subscription) else { return Ok(()) };
+        let Some(front) = self.entity(topic)?.unmatched.front_mut() else { return Ok(()) };
+        let progress = progress(rows, topic, front.number);
+        front.changed |= progress.is_some_and(|progress| progress.subscription == subscription);
+        Ok(())
+    }
+
+    /// A message is to become copies, under a number of the topic's: behind what is not matched yet (RULE-15).
     pub(super) fn published(
         &mut self,
         topic: EntityId,
         number: SequenceNumber,
-        message: &Message,
+        message: Message,
+        rows: &MemoryRows,
     ) -> Holds {
-        self.entity(topic)?.published += 1;
+        let (at, next) = (self.at, EntityId(0));
+        let entity = self.entity(topic)?;
+        entity.published += 1;
+        let unmatched = PartlyMatched { number, at, message, next, made: 0, changed: false };
+        entity.unmatched.push_back(unmatched);
         self.ended.insert((topic, number));
-        let mut count = 0;
-        for subscription in self.subscriptions(topic) {
-            count += self.share(subscription, number, message)?;
+        self.totals.matched_later += u64::from(progress(rows, topic, number).is_some());
+        self.match_on(topic, rows)
+    }
+
+    /// RULE-14, RULE-41: copies were made, in the order of acceptance. How far the entry came its rows tell; that
+    /// what was passed has what its rules demand is reckoned here.
+    fn match_on(&mut self, topic: EntityId, rows: &MemoryRows) -> Holds {
+        while let Some(mut front) = self.entity(topic)?.unmatched.pop_front() {
+            let progress = progress(rows, topic, front.number);
+            for subscription in self.subscriptions(topic) {
+                if subscription < front.next {
+                    continue;
+                }
+                if subscription > front.next {
+                    (front.next, front.made, front.changed) = (subscription, 0, false);
+                }
+                let left = match progress {
+                    None => Some(0),
+                    Some(progress) if subscription < progress.subscription => Some(0),
+                    Some(progress) if subscription == progress.subscription => {
+                        progress.order.is_none().then_some(progress.actions.len())
+                    }
+                    Some(_) => None,
+                };
+                // What is changed has whatever it has; what is under way has nothing before its rules are through.
+                let is_over = progress.is_none_or(|of| subscription < of.subscription);
+                match left {
+                    _ if front.changed => self.adopt(subscription, &front, rows)?,
+                    Some(left) => {
+                        let demanded = self.demanded(subscription, &front.message.content);
+                        let upto = demanded.len().saturating_sub(left);
+                        let copies = demanded.get(front.made..upto).unwrap_or_default();
+                        self.share(subscription, &front, copies)?;
+                        front.made = upto;
+                    }
+                    None => (),
+                }
+                if !is_over {
+                    break;
+                }
+                (front.next, front.made, front.changed) = (EntityId(subscription.0 + 1), 0, false);
+            }
+            if progress.is_some() {
+                self.entity(topic)?.unmatched.push_front(front);
+                return Ok(());
+            }
         }
-        self.totals.copies += count;
         Ok(())
+    }
+
+    /// What the subscription has of a message's copies beyond those known. Of one that has gone in the same entry,
+    /// as its time was over before it came, there is nothing but its number.
+    fn adopt(&mut self, subscription: EntityId, of: &PartlyMatched, rows: &MemoryRows) -> Holds {
+        let from = self.entity(subscription)?.issued + 1;
+        let next = match rows.0.get(&Key::EntityState(subscription)) {
+            Some(Row::EntityState(state)) => state.next_sequence.0,
+            _ => from,
+        };
+        let row = |sub, number| {
+            let key = Key::Message(QueueId { entity: subscription, sub }, SequenceNumber(number));
+            match rows.0.get(&key) {
+                Some(Row::Message(row)) => Some(row.body == of.number),
+                _ => None,
+            }
+        };
+        let mut copies = Vec::new();
+        for number in from..next {
+            match (row(SubQueue::Main, number), row(SubQueue::DeadLetter, number)) {
+                (Some(false), _) | (_, Some(false)) => break,
+                (_, Some(true)) => copies.push(Copy::Failed),
+                (Some(true), None) | (None, None) => copies.push(Copy::Plain),
+            }
+        }
+        self.share(subscription, of, &copies)
     }
 
     /// RULE-9: a topic that looks first accepts nothing that nobody takes.
@@ -142,35 +228,38 @@ impl Oracle {
         rules::copies(&entity.rules, specifics.dead_letter_on_filter_errors, content)
     }
 
-    /// The copies of one subscription; how many they are.
-    fn share(
-        &mut self,
-        subscription: EntityId,
-        published: SequenceNumber,
-        message: &Message,
-    ) -> Result<u64, crate::report::Broken> {
-        let demanded = self.demanded(subscription, &message.content);
-        let (at, mut numbers) = (self.at, Vec::new());
-        for copy in demanded {
+    /// The next copies of one subscription.
+    fn share(&mut self, subscription: EntityId, of: &PartlyMatched, copies: &[Copy]) -> Holds {
+        let PartlyMatched { number: published, at, ref message, .. } = *of;
+        let (mut numbers, mut expired, now) = (Vec::new(), Vec::new(), self.at);
+        let from = SequenceNumber(self.entity(subscription)?.issued + 1);
+        for copy in copies {
             let entity = self.entity(subscription)?;
             entity.issued += 1;
             entity.accepted += 1;
             let number = SequenceNumber(entity.issued);
-            let (copy, sub) = enqueued(entity, message, copy, number, at);
+            let (copy, sub) = enqueued(entity, message, *copy, number, at);
+            if sub == SubQueue::Main && copy.deadline(&entity.properties) <= now {
+                expired.push(number);
+            }
             self.totals.dead_lettered += u64::from(sub == SubQueue::DeadLetter);
             self.messages.insert((subscription, number), copy);
             numbers.push((number, sub));
         }
-        let count = numbers.len() as u64;
-        self.shares.push(Share { subscription, published, copies: numbers });
-        Ok(count)
+        self.totals.copies += numbers.len() as u64;
+        self.shares.push(Share { subscription, published, from, copies: numbers, expired });
+        Ok(())
     }
 
     /// SCHED-5, SCHED-7, SCHED-9: what waited at a topic until its time was published, in order of
     /// time and number. How many was told; that each was due is asked here.
-    pub(super) fn fired(&mut self, fire: &Fire, fired: &Fired) -> Holds {
-        if !self.is_topic(fire.entity) {
+    pub(super) fn fired(&mut self, fire: &Fire, fired: &Fired, rows: &MemoryRows) -> Holds {
+        let is_there = self.entities.get(&fire.entity).is_some_and(|entity| entity.alive);
+        if !self.is_topic(fire.entity) || !is_there {
             return Ok(());
+        }
+        if fire.kind == DeadlineKind::Matching {
+            return self.match_on(fire.entity, rows);
         }
         let scheduled =
             self.messages.range(of(fire.entity)).filter_map(|(id, message)| match message.place {
@@ -187,9 +276,17 @@ impl Oracle {
             topic.issued += 1; // SEQ-6.
             let number = SequenceNumber(topic.issued);
             self.totals.activations += 1;
-            self.published(fire.entity, number, &message)?;
+            self.published(fire.entity, number, message, rows)?;
         }
         Ok(())
+    }
+}
+
+/// How far rows say that the matching of a message has come; `None`: it is over.
+fn progress(rows: &MemoryRows, topic: EntityId, number: SequenceNumber) -> Option<&MatchProgress> {
+    match rows.0.get(&Key::Unmatched(topic, number)) {
+        Some(Row::Unmatched(row)) => Some(&row.progress),
+        _ => None,
     }
 }
 

@@ -205,6 +205,7 @@ pub fn command() -> impl Strategy<Value = Command> {
         }),
         entity().prop_map(|entity| Command::DeleteEntity { entity }),
         Just(Command::Sweep),
+        any::<u64>().prop_map(|units_max| Command::LimitMatching { units_max }),
         Just(Command::Beat),
         entity().prop_map(|entity| Command::Touch { entity }),
         (entity(), at())

@@ -63,6 +63,7 @@ pub fn plain_refusal() -> impl Strategy<Value = Refusal> {
         session().prop_map(|session| Refusal::SessionCannotBeLocked { session }),
         Just(Refusal::NoSession),
         text().prop_map(|topic| Refusal::NoMatchingSubscription { topic }),
+        (text(), any::<u64>()).prop_map(|(topic, waiting)| Refusal::TopicBusy { topic, waiting }),
         (words(), text()).prop_map(|(exception, why)| Refusal::InvalidRule { exception, why }),
     ]
 }

@@ -27,6 +27,10 @@ pub fn entity_state() -> impl Strategy<Value = EntityState> {
             last_use: times.3,
             sessions: SessionTotals { free: n[6], free_low: times.3, turns: n[7], states: n[8] },
             forwarding: [9, 13, 17, 21].map(|from| forwarding(&n[from..])),
+            unmatched: match n[24] % 2 {
+                0 => Unmatched::default(),
+                _ => Unmatched { count: n[5], bytes: n[6], head: numbers.3, since: times.2 },
+            },
         },
     )
 }
@@ -137,6 +141,8 @@ pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {
         }),
         (entity(), number(), any::<u32>())
             .prop_map(|(e, n, copies)| (Key::BodyCopies(e, n), Row::BodyCopies(copies))),
+        (entity(), number(), unmatched_row())
+            .prop_map(|(e, n, row)| (Key::Unmatched(e, n), Row::Unmatched(Box::new(row)))),
         (any::<[u64; 3]>(), at()).prop_map(|([producer, first, highest], seen)| {
             (Key::Producer(producer), Row::Producer(ProducerRow { first, highest, seen }))
         }),
@@ -171,6 +177,45 @@ pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {
             }
         ),
     ]
+}
+
+fn unmatched_row() -> impl Strategy<Value = UnmatchedRow> {
+    (
+        (at(), any::<(u32, u32, bool)>(), of(span()), of(session()), of(travel())),
+        (
+            entity(),
+            of(any::<u32>()),
+            any::<bool>(),
+            of(evaluation_error()),
+            vec(any::<u32>(), 0..4),
+        ),
+    )
+        .prop_map(
+            |(
+                (accepted_at, (size_bytes, header_bytes, was_scheduled), ttl, session, travel),
+                (subscription, order, plain, failed, actions),
+            )| {
+                let progress = MatchProgress { subscription, order, plain, failed, actions };
+                let travel = travel.map(Box::new);
+                UnmatchedRow {
+                    accepted_at,
+                    size_bytes,
+                    header_bytes,
+                    ttl,
+                    session,
+                    was_scheduled,
+                    travel,
+                    progress,
+                }
+            },
+        )
+}
+
+fn evaluation_error() -> impl Strategy<Value = EvaluationError> {
+    (any::<bool>(), text()).prop_map(|(of_filter, text)| {
+        let part = if of_filter { RulePart::Filter } else { RulePart::Action };
+        EvaluationError { part, text }
+    })
 }
 
 /// A row under a key of its table.

@@ -218,6 +218,11 @@ fn commands() {
             Command::FireLocks(FireLocks { locks: vec![(QUEUE, TOKEN)] }),
             "0c01ac0201000000000000004d0102030405060708",
         ),
+        (
+            Command::Fire(Fire { entity: ENTITY, kind: DeadlineKind::Matching, count_max: 4 }),
+            "0bac020404",
+        ),
+        (Command::LimitMatching { units_max: 300 }, "3dac02"),
         (Command::Sweep, "0d"),
         (Command::Touch { entity: ENTITY }, "16ac02"),
         (Command::Seal(Seal { entity: ENTITY, idle_since: AT }), "17ac0280d095ffbc31"),

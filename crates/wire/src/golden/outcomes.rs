@@ -62,6 +62,7 @@ fn outcomes() {
         (Outcome::Refused(Refusal::SerialGap { expected: 5 }), "010e05"),
         (Outcome::Refused(Refusal::PerhapsDone), "010f"),
         (Outcome::Refused(Refusal::StorageFull { on: vec![1, 3] }), "0110020103"),
+        (Outcome::Refused(Refusal::TopicBusy { topic: "q".into(), waiting: 7 }), "0133017107"),
         (Outcome::Refused(Refusal::NoMatchingSubscription { topic: "q".into() }), "01180171"),
         (
             Outcome::Refused(Refusal::InvalidRule {

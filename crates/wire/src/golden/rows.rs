@@ -35,7 +35,10 @@ fn rows() {
             Forwarding { serial: 3, in_transit: 1, parked: 0, stuck: 0 },
             Forwarding::default(),
         ],
+        unmatched: Unmatched::default(),
     };
+    let unmatched = Unmatched { count: 2, bytes: 300, head: NUMBER, since: AT };
+    let paced = EntityState { unmatched, ..state.clone() };
     let message = MessageRow {
         body: NUMBER,
         size_bytes: 1100,
@@ -102,6 +105,29 @@ fn rows() {
         (
             Row::EntityState(Box::new(state)),
             "01f403900301010202000000ac020001016401000201020c0800000001000000000102008020000180d095ffbc314d4d0180d095ffbc310080d095ffbc3180d095ffbc310280d095ffbc31090105020104000000000301000000000000",
+        ),
+        (
+            Row::EntityState(Box::new(paced)),
+            "01f403900301010202000000ac020001016401000201020c0800000001000000000102008020000180d095ffbc314d4d0180d095ffbc310080d095ffbc3180d095ffbc310280d095ffbc3109010502010400000000030100000000000002ac024d80d095ffbc31",
+        ),
+        (
+            Row::Unmatched(Box::new(UnmatchedRow {
+                accepted_at: AT,
+                size_bytes: 300,
+                header_bytes: 2,
+                ttl: Some(Span(7)),
+                session: Some("s".into()),
+                was_scheduled: true,
+                travel: None,
+                progress: MatchProgress {
+                    subscription: ENTITY,
+                    order: Some(3),
+                    plain: true,
+                    failed: Some(EvaluationError { part: RulePart::Filter, text: "e".into() }),
+                    actions: vec![1, 300],
+                },
+            })),
+            "0180d095ffbc31ac020201070101730100ac02010301010001650201ac02",
         ),
         (Row::Body(Bytes::from_static(b"\x01body")), "01626f6479"),
         (Row::Message(message.clone()), "014dcc0828000180d095ffbc3100000000"),

@@ -10,12 +10,13 @@ pub const LAYERS: &[Layer] = &[
     (&["options"], &[]),
     (&["credit"], &["options"]),
     (&["forwards"], &["options"]),
+    (&["match_limits"], &["fanout"]),
     (&["placement"], &[]),
     (&["session_timers"], &[]),
     (&["sessions"], &["credit", "options"]),
     (&["timers"], &["options", "session_timers"]),
     (
         &["engine", "rebuild"],
-        &["credit", "fanout", "forwards", "idle", "options", "sessions", "timers"],
+        &["credit", "fanout", "forwards", "idle", "options", "match_limits", "sessions", "timers"],
     ),
 ];

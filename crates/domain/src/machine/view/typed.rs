@@ -102,6 +102,11 @@ impl<R: Rows> View<R> {
         body
     }
 
+    /// The body of a stored message.
+    pub fn stored_body(&mut self, entity: EntityId, number: SequenceNumber) -> Bytes {
+        named(typed!(self.get(&Key::Body(entity, number)), Body), number)
+    }
+
     /// Scheduled messages that other rows name, in the order of their numbers here.
     pub fn all_scheduled(
         &mut self,
@@ -155,6 +160,24 @@ impl<R: Rows> View<R> {
             None => self.delete(Key::Body(topic, body)),
             Some(2) => self.delete(key),
             Some(copies) => self.replace(key, Row::BodyCopies(copies - 1)),
+        }
+    }
+
+    /// So many more share a topic's body, and so many fewer; with the last it goes.
+    pub fn share_body(&mut self, topic: EntityId, body: SequenceNumber, more: u32, fewer: u32) {
+        let key = Key::BodyCopies(topic, body);
+        let before = typed!(self.get(&key), BodyCopies);
+        let shares = before.unwrap_or(1) + more - fewer;
+        match (before, shares) {
+            (None, 1) => (),
+            (None, 0) => self.delete(Key::Body(topic, body)),
+            (Some(_), 0) => {
+                self.delete(key);
+                self.delete(Key::Body(topic, body));
+            }
+            (Some(_), 1) => self.delete(key),
+            (None, shares) => self.insert(key, Row::BodyCopies(shares)),
+            (Some(_), shares) => self.replace(key, Row::BodyCopies(shares)),
         }
     }
 

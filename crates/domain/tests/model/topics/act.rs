@@ -43,6 +43,8 @@ pub enum Act {
     TopicTtl(Option<u64>),
     OwnTtl(Pick, Option<u64>),
     Flags(Pick, bool, bool),
+    /// How much an entry may match from here on.
+    Pace(Option<u64>),
     FireAll,
     Sweep,
     Restart,
@@ -130,6 +132,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => ttl().prop_map(Act::TopicTtl),
         1 => (any::<Pick>(), ttl()).prop_map(|(on, ttl)| Act::OwnTtl(on, ttl)),
         1 => (any::<Pick>(), flags).prop_map(|(on, (dead, errors))| Act::Flags(on, dead, errors)),
+        4 => option::weighted(0.8, select(vec![1, 60, 200, 1000])).prop_map(Act::Pace),
         3 => Just(Act::FireAll),
         1 => Just(Act::Sweep),
         1 => Just(Act::Restart),

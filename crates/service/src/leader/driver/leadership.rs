@@ -4,7 +4,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::{Command, Effect, Outcome, QueueId, Refusal, Refuse, Span, Timestamp};
+use domain::{
+    Command, DeadlineKind, Effect, FEATURE_LEVEL_MATCH_BUDGET, Fire, MATCH_UNITS_MAX, Outcome,
+    QueueId, Refusal, Refuse, Span, Timestamp,
+};
 use engine::{Engine, EngineOptions};
 use replication::GroupRows;
 
@@ -44,6 +47,11 @@ pub(super) struct Proposal {
     pub commands: Vec<Command>,
     pub slots: Vec<Slot>,
     pub started: Instant,
+}
+
+/// There is nothing to go on with unless all nodes understood it.
+fn goes_on_matching(command: &Command) -> bool {
+    matches!(command, Command::Fire(Fire { kind: DeadlineKind::Matching, .. }))
 }
 
 impl Leading {
@@ -169,6 +177,14 @@ impl Leading {
         if commands.is_empty() {
             return None;
         }
+        let level = self.group.feature_level.get();
+        if level >= FEATURE_LEVEL_MATCH_BUDGET || commands.iter().any(goes_on_matching) {
+            let limits = self.engine.match_limits(&commands, MATCH_UNITS_MAX);
+            for (place, limit) in limits.into_iter().rev() {
+                commands.insert(place, limit);
+                slots.insert(place, Slot::Limit);
+            }
+        }
         Some(Proposal { epoch: self.epoch, commands, slots, started: Instant::now() })
     }
 
@@ -182,7 +198,7 @@ impl Leading {
                 }
                 // Whoever waits looks for the next leader.
                 Slot::Acquire(_) | Slot::Accept(_) | Slot::Touch(_) => (),
-                Slot::Timer | Slot::Quiet => (),
+                Slot::Timer | Slot::Limit | Slot::Quiet => (),
             }
         }
         self.receivers.dismiss_all(&Detached::LeaderLost);

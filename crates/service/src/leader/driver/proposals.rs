@@ -36,7 +36,9 @@ impl Driver {
                 return;
             }
             let now = leading.now();
-            let Some(proposal) = leading.next_proposal(now, &self.config) else { return };
+            let Some(proposal) = leading.next_proposal(now, &self.config) else {
+                return;
+            };
             leading.last_at = now;
             let entry = Entry { at: now, seed: rand::random(), commands: proposal.commands };
             let bytes = wire::encode_entry(&entry);
@@ -105,6 +107,7 @@ impl Driver {
                     }
                 }
                 Slot::Timer => timers = true,
+                Slot::Limit => (),
                 Slot::Quiet => {
                     // A release repeated does no harm, and one forgotten costs a delivery count. What
                     // was touched is in use still, or was a moment ago.
@@ -158,7 +161,7 @@ impl Driver {
                     }
                     timers.push(outcome);
                 }
-                Slot::Quiet => (),
+                Slot::Limit | Slot::Quiet => (),
             }
         }
         if current
