@@ -248,12 +248,16 @@ async fn no_secret_comes_out_anywhere() -> anyhow::Result<()> {
     let mut places = vec![("the answers".to_owned(), told.join("\n"))];
     for node in [1, 2] {
         places.push((format!("the title of node {node}"), process_title(&cluster, node)?));
-        let printed = Command::new(mayfly()?)
-            .args(["serve", "--print-config", "--config"])
-            .arg(cluster.config_path(node))
-            .output()?;
-        let printed = [printed.stdout, printed.stderr].concat();
-        places.push(("--print-config".to_owned(), String::from_utf8(printed)?));
+        for words in [["serve", "--print-config"], ["config", "show"]] {
+            let printed = Command::new(mayfly()?)
+                .args(words)
+                .arg("--config")
+                .arg(cluster.config_path(node))
+                .output()?;
+            ensure!(printed.status.success(), "{words:?}: {printed:?}");
+            let printed = [printed.stdout, printed.stderr].concat();
+            places.push((words.join(" "), String::from_utf8(printed)?));
+        }
     }
     for node in [1, 2] {
         cluster.stop(node)?;

@@ -79,11 +79,14 @@ fn page(sections: &[EffectiveSection], file: &str) -> String {
     let mut page = String::new();
     for EffectiveSection { header, settings, .. } in sections {
         page += &format!("{header}\n");
-        let lines: Vec<(String, String)> =
+        let lines: Vec<(String, Option<String>)> =
             settings.iter().map(|setting| (assignment(setting), source(setting, file))).collect();
         let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or_default();
         for (line, source) in lines {
-            page += &format!("{line:width$}  # {source}\n");
+            match source {
+                Some(source) => page += &format!("{line:width$}  # {source}\n"),
+                None => page += &format!("{line}\n"),
+            }
         }
         page += "\n";
     }
@@ -98,12 +101,13 @@ fn assignment(EffectiveSetting { key, value, .. }: &EffectiveSetting) -> String 
     }
 }
 
-/// Where it was said, and what it would be otherwise.
-fn source(setting: &EffectiveSetting, file: &str) -> String {
+/// Where it was said, and what it would be otherwise; nothing of what is said nowhere.
+fn source(setting: &EffectiveSetting, file: &str) -> Option<String> {
     let source = place(setting, file);
     match (&setting.source, &setting.default) {
-        (SettingSource::Default, _) | (_, None) => source,
-        (_, Some(default)) => format!("{source}; by default {default}"),
+        (SettingSource::Default, _) if setting.value == SettingValue::Unset => None,
+        (SettingSource::Default, _) | (_, None) => Some(source),
+        (_, Some(default)) => Some(format!("{source}; by default {default}")),
     }
 }
 

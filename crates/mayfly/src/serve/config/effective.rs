@@ -5,8 +5,8 @@ use std::path::Path;
 
 use limits::Limit;
 use serde::Deserialize as _;
-use toml::Value;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
+use toml::{Table, Value};
 
 use super::template::{self, Section, Setting};
 use super::{AmqpConfig, Config, LogFormat};
@@ -59,8 +59,8 @@ pub struct EffectiveSetting {
     pub key: String,
     pub value: SettingValue,
     pub source: SettingSource,
-    /// What it is where nothing else is said, in TOML, if that is the same everywhere.
-    pub default: Option<String>,
+    /// What it is where nothing else is said, if that is the same everywhere.
+    pub default: Option<Value>,
 }
 
 /// A section as the file has it, `[…]` or one of several `[[…]]`.
@@ -178,7 +178,8 @@ impl Effective<'_> {
             Some(_) if SECRETS.contains(&full.as_str()) => SettingValue::Hidden,
             Some(value) => SettingValue::Is(value),
         };
-        let default = is_default.then(|| default.clone());
+        let default = is_default.then(|| format!("{key} = {default}").parse::<Table>().ok());
+        let default = default.flatten().and_then(|mut table| table.remove(key));
         EffectiveSetting { key: key.clone(), value, source, default }
     }
 
