@@ -290,11 +290,11 @@ fn a_template_is_bounded() {
     assert!(errors[0].ends_with("the template comes to more than 1000000 values"), "{errors:?}");
     for double in ["concat({0}, {0})", "createObject('a', {0}, 'b', {0})"] {
         let mut variables = json!({"v0": "x"});
-        for index in 1..90 {
+        for index in 1..29 {
             let before = format!("variables('v{}')", index - 1);
             variables[format!("v{index}")] = json!(format!("[{}]", double.replace("{0}", &before)));
         }
-        let resource = json!({"type": "A.B/c", "name": "[string(variables('v40'))]"});
+        let resource = json!({"type": "A.B/c", "name": "[string(variables('v28'))]"});
         let template = json!({"variables": variables, "resources": [resource]});
         let errors = names(&template, json!({})).expect_err("too large");
         assert!(errors[0].ends_with("the template's values are too large"), "{errors:?}");

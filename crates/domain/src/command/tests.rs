@@ -39,7 +39,8 @@ variants!(Command, command_name, COMMANDS:
     Refuse Forward Commit Select LimitMatching);
 variants!(CatalogCommand, catalog_name, CATALOG:
     Found Create CreateTopic CreateSubscription Created Withdraw Delete Deleted Seal Spare SetNode
-    AddNode Drain Remove MoveReplica CreateJoinToken RevokeJoinToken Join RaiseFeatureLevel);
+    AddNode Drain Remove MoveReplica CreateJoinToken RevokeJoinToken Join RaiseFeatureLevel
+    SetMaintenance);
 variants!(SessionCommand, session_name, SESSION:
     Accept Receive Resume Renew Release SetState ReceiveDeferred DeleteBatch Fire);
 variants!(TopicCommand, topic_name, TOPIC:
@@ -424,6 +425,7 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
         (CatalogCommand::RevokeJoinToken { id: 1 }, Harmless, &[]),
         (join, Harmless, &[]),
         (CatalogCommand::RaiseFeatureLevel { level: 3, nodes: vec![1] }, Harmless, &[]),
+        (CatalogCommand::SetMaintenance { node: 1, on: true }, Harmless, &[]),
     ]
 }
 

@@ -2,8 +2,8 @@
 //! leads can take it, and one that was left half done is found again.
 //!
 //! Invariant: a replica gets a vote only once it asked for it, having caught up, and the vote it
-//! takes the place of ends in the same joint change. So there are never fewer copies that count
-//! than before.
+//! takes the place of ends in the same joint change, or in one after it. So there are never fewer
+//! copies that count than before.
 
 use std::collections::BTreeSet;
 
@@ -57,6 +57,10 @@ pub(super) fn for_replica(membership: &Membership, id: u64, wanted: Option<&Want
     {
         let leaving = voters.iter().find(|id| !wanted.voters.contains(&node_of(**id)));
         match leaving {
+            // The only voter leads, and hands over to one that votes: that comes first.
+            Some(_) if voters.len() == 1 => {
+                next.insert(id);
+            }
             Some(leaving) => {
                 keep = wanted.replicas.contains(&node_of(*leaving));
                 next.remove(leaving);
@@ -176,6 +180,22 @@ mod tests {
         assert_eq!(for_replica(&membership(&[founders], &[]), 1, Some(&moved)), Step::Nothing);
         assert_eq!(for_replica(&membership(&[after], &[]), 1, Some(&moved)), Step::Refuse);
         assert_eq!(for_replica(&membership(&[after], &[]), 5, Some(&moved)), Step::Refuse);
+    }
+
+    #[test]
+    fn the_only_replica_of_a_group_moves_by_way_of_two() {
+        let new = id_of(4, 7);
+        let moved = wanted(&[4], &[4], 1);
+        for (sets, learners, asked, by_itself_) in [
+            (&[&[1][..]][..], &[][..], Step::TakeIn, Step::Nothing),
+            (&[&[1]], &[new], votes(&[1, new], false), Step::Nothing),
+            (&[&[1, new]], &[], Step::Nothing, votes(&[new], false)),
+            (&[&[new]], &[], Step::Nothing, Step::Nothing),
+        ] {
+            let membership = membership(sets, learners);
+            assert_eq!(for_replica(&membership, new, Some(&moved)), asked, "{sets:?} {learners:?}");
+            assert_eq!(by_itself(&membership, &moved), by_itself_, "{sets:?} {learners:?}");
+        }
     }
 
     #[test]

@@ -201,6 +201,9 @@ mod tests {
         let data = placement.wanted(GroupId(1)).expect("a group");
         assert_eq!((data.voters, data.voters_max), ([1, 2].into(), 2), "until it is moved");
         assert_eq!(placement.wanted(GroupId(2)), None);
-        assert_eq!((placement.removed, placement.moves), ([3].into(), [(GroupId(1), 2)].into()));
+        assert_eq!(
+            (placement.states.removed, placement.moves),
+            ([3].into(), [(GroupId(1), 2)].into())
+        );
     }
 }
