@@ -44,3 +44,5 @@ command -v cargo >/dev/null || {
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$HOME/.cache/mayfly/target}"
 mkdir -p "$CARGO_TARGET_DIR"
 need_packages
+source "$(dirname "${BASH_SOURCE[0]}")/rocksdb.sh"
+need_rocksdb

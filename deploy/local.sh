@@ -14,7 +14,7 @@ source deploy/binary.sh
 
 build() {
   source deploy/env.sh
-  say "building (the first build compiles RocksDB: about 20 minutes on two cores)"
+  say "building (the first build compiles RocksDB: about 15 minutes on two cores)"
   cargo build --release --locked --workspace
   mayfly="$CARGO_TARGET_DIR/release/mayfly"
 }

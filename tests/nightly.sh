@@ -30,6 +30,8 @@ say "build the simulations, on a tokio whose time can stand still"
 cargo build --release --locked --workspace --features simulation/raft \
   --bin simulation --bin simulation-raft
 simulation="$CARGO_TARGET_DIR/release/simulation"
+say "what must hold of replication as it is, and what its simulation must find"
+cargo test --release --locked --workspace --features simulation/raft --test raft
 
 share=$((minutes / 8))
 for life in '' --storm --topics '--storm --nodes 5'; do

@@ -33,9 +33,6 @@ host="$(rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)"
 export "CARGO_TARGET_${host}_RUNNER=$limit"
 say "tests"
 cargo test --release --locked --workspace --no-fail-fast "$@"
-# Apart, because it needs a tokio whose time can stand still, and all that is built on tokio anew.
-say "replication as it is, simulated"
-cargo test --release --locked --workspace --features simulation/raft --test raft
 say "the official SDKs"
 need_python
 $limit python3 tests/sdk/run.py
