@@ -121,9 +121,14 @@ fn group(
     // Who votes is the leader's to say; any other may not know yet.
     let voters = leader.and_then(|leader| seen.get(&leader)).or(seen.values().next());
     let votes = |node: u64| {
-        let counts = |group: &&GroupStatus| group.voters.contains(&node);
-        // And its own: the leader may not have heard that it lost what it held.
-        voters.is_some_and(counts) && seen.get(&node).is_none_or(counts)
+        // By the leader's word, a node that lost what it held learns anew beside the vote it had.
+        let counts =
+            |group: &&GroupStatus| group.voters.contains(&node) && !group.learners.contains(&node);
+        // And its own, which knows of no place in the group while the leader has not heard of the loss. A learner
+        // that was just given its vote has its place.
+        let belongs =
+            |own: &&GroupStatus| own.voters.contains(&node) || own.learners.contains(&node);
+        voters.is_some_and(counts) && seen.get(&node).is_none_or(belongs)
     };
     let replica = |node: u64| match seen.get(&node) {
         None => ReplicaView { node, voter: votes(node), ..ReplicaView::default() },
@@ -306,6 +311,35 @@ mod tests {
         let unreached = &groups[0].replicas[2];
         assert_eq!((unreached.node, unreached.reachable, unreached.voter), (3, false, true));
         assert_eq!((groups[1].leader, groups[1].replicas.len()), (None, 1));
+    }
+
+    #[test]
+    fn a_replica_counts_once_it_has_its_vote_and_not_after_it_lost_what_it_held() {
+        let of = |nodes: &[u64]| nodes.iter().copied().collect::<BTreeSet<u64>>();
+        // Of node 3: voters and learners by the leader's word, then by its own.
+        for (told, own, counts) in [
+            ((&[1, 2, 3][..], &[][..]), (&[1, 2, 3][..], &[][..]), true),
+            // It learns, and was just given a vote.
+            ((&[1, 2], &[3]), (&[1, 2], &[3]), false),
+            ((&[1, 2, 3], &[]), (&[1, 2], &[3]), true),
+            // It lost what it held: nobody knows, the leader knows, it is back.
+            ((&[1, 2, 3], &[]), (&[], &[]), false),
+            ((&[1, 2, 3], &[]), (&[1, 2], &[]), false),
+            ((&[1, 2, 3], &[3]), (&[1, 2], &[3]), false),
+            ((&[1, 2], &[3]), (&[], &[]), false),
+        ] {
+            let with = |(voters, learners): (&[u64], &[u64]), status: GroupStatus| GroupStatus {
+                voters: of(voters),
+                learners: of(learners),
+                ..status
+            };
+            let leader = with(told, confirmed(1, status(1, 7, Some(1), 40)));
+            let replica = with(own, confirmed(1, status(1, 7, Some(1), 39)));
+            let reports = [(1, report(vec![leader])), (3, report(vec![replica]))];
+            let groups = groups(&reports.into(), &BTreeMap::new(), &BTreeMap::new());
+            let seen = groups[0].replicas.iter().find(|replica| replica.node == 3);
+            assert_eq!(seen.map(|replica| replica.voter), Some(counts), "{told:?}, {own:?}");
+        }
     }
 
     #[test]
