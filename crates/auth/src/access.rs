@@ -1,5 +1,6 @@
 //! What clients are asked for, and who is let do what.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -140,6 +141,16 @@ impl Keyring {
     /// Lets certificates stand for keys as this says, from now on.
     pub fn certify(&self, map: CertificateMap) {
         *self.certificates.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(map);
+    }
+
+    /// Puts these in the place of the names of certificates and of the keys they stand for; whether they are
+    /// others than before.
+    pub fn map_certificates(&self, rows: BTreeMap<String, String>) -> bool {
+        let mut map = self.certificates.write().unwrap_or_else(PoisonError::into_inner);
+        let changed = map.with_rows(rows);
+        let is_other = **map != changed;
+        *map = Arc::new(changed);
+        is_other
     }
 }
 

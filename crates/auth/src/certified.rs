@@ -63,6 +63,11 @@ impl CertificateMap {
         CertificateMap { cluster, rows: rows.into_iter().collect() }
     }
 
+    /// Of the same cluster, with other rows.
+    pub(crate) fn with_rows(&self, rows: BTreeMap<String, String>) -> CertificateMap {
+        CertificateMap { cluster: self.cluster.clone(), rows }
+    }
+
     /// How a row calls a certificate by its common name. By a URI it is called that.
     pub fn common_name(name: &str) -> String {
         format!("CN={name}")

@@ -19,9 +19,10 @@ pub mod telemetry;
 
 use std::path::PathBuf;
 
+use auth::Access;
 use client_limits::ClientLimits;
 use config::{Config, LogFormat};
-use keys::Keys;
+use keys::{Keys, MappedCertificates};
 use limits::Ledger;
 use reload::Reload;
 
@@ -162,6 +163,10 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let mut parts: Vec<Box<dyn Reload>> = vec![Box::new(client_limits), Box::new(log)];
     if let Some(keys) = Keys::of(&config.access) {
         parts.push(Box::new(keys));
+    }
+    // Behind the keys, which it names.
+    if let (Access::Keys(keys), true) = (&config.access, config.asks_for_certificates()) {
+        parts.push(Box::new(MappedCertificates(keys.clone())));
     }
     tokio::spawn(reload::keep_fresh(args, parts));
     node::run(config, entities, exit_with_parent, ledger).await

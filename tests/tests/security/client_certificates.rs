@@ -10,6 +10,7 @@ use amqp_protocol::engine::Mechanism;
 use anyhow::{Context, bail, ensure};
 use mayfly_tests::wire::{self, Wire};
 use mayfly_tests::{AmqpClient, Cluster, Settings, authority, cert, mayfly, sign};
+use nix::sys::signal::Signal;
 use rcgen::{
     CertificateRevocationListParams, DnType, KeyIdMethod, RevokedCertParams, SanType, SerialNumber,
 };
@@ -391,6 +392,27 @@ async fn sasl_9_http_26_each_certificate_at_each_port() -> anyhow::Result<()> {
             ensure!(found == status, "{found} {told}");
         }
     }
+    // The node takes over other rows while it runs, and none that name a key which is not there.
+    let path = cluster.config_path(1).to_owned();
+    let written = fs::read_to_string(&path)?;
+    for (from, to, told) in [
+        ("Orders Shop", "Orders Store", "the keys that certificates stand for were read again"),
+        (
+            "common_name = \"Orders Shop\"\nkey = \"sender\"",
+            "common_name = \"Orders Shop\"\nkey = \"sendr\"",
+            "keys of certificates stay as they were: ",
+        ),
+    ] {
+        ensure!(written.contains(from), "{written}");
+        fs::write(&path, written.replace(from, to))?;
+        cluster.signal(1, Signal::SIGHUP)?;
+        let ports = Ports { cluster: &cluster, trusted: trusted.clone() };
+        ports.logged(told, || ())?;
+        ports.check("mapped before", &shop, Nobody("stands for no key")).await?;
+        ports.check("mapped now", &named("Orders Store", &[])?, Sent).await?;
+    }
+    ensure!(cluster.node_log(1).contains("there is no key 'sendr'"), "{}", cluster.node_log(1));
+    fs::write(&path, written)?;
     let list = CertificateRevocationListParams {
         this_update: (now - DAY).into(),
         next_update: (now + DAY).into(),

@@ -256,6 +256,17 @@ impl Config {
         access.map_err(|told| format!("{name}: {told}"))
     }
 
+    /// As [`Config::load`], only of names of certificates and of the keys they stand for, of which there must
+    /// be each in `keys`.
+    pub fn mapped_certificates(
+        args: &ServeArgs,
+        keys: &Access,
+    ) -> Result<BTreeMap<String, String>, String> {
+        let (file, name) = read(args.config.as_deref())?;
+        let rows = security::mapped_certificates(&file.tls.clients.map, keys);
+        rows.map_err(|told| format!("{name}: {told}"))
+    }
+
     /// As [`Config::load`], only of what clients may take.
     pub fn limits(args: &ServeArgs) -> Result<limits::Settings, String> {
         let (file, _) = read(args.config.as_deref())?;
@@ -267,6 +278,11 @@ impl Config {
         let (file, name) = read(args.config.as_deref())?;
         let log = check::log(&file.log, args);
         Ok(log.map_err(|told| format!("{name}: {told}"))?.filter)
+    }
+
+    /// Whether clients may prove who they are by a certificate.
+    pub fn asks_for_certificates(&self) -> bool {
+        self.tls.as_ref().is_some_and(|files| files.clients.is_some())
     }
 
     /// What to say of the file it was read from, if that holds keys and everyone may read it.

@@ -37,6 +37,25 @@ impl Reload for Keys {
     }
 }
 
+/// For which of them certificates stand, where clients are asked for some.
+pub struct MappedCertificates(pub Keyring);
+
+impl Reload for MappedCertificates {
+    fn name(&self) -> &'static str {
+        "keys of certificates"
+    }
+
+    fn reload(&mut self, args: &ServeArgs, _: bool) -> Result<(), String> {
+        let rows = Config::mapped_certificates(args, &Access::Keys(self.0.clone()))?;
+        if self.0.map_certificates(rows) {
+            tracing::info!(
+                "the keys that certificates stand for were read again, and are others now"
+            );
+        }
+        Ok(())
+    }
+}
+
 fn read(args: &ServeArgs) -> Result<Vec<Key>, String> {
     match Config::access(args)? {
         Access::Keys(keys) => Ok(keys.current().to_vec()),

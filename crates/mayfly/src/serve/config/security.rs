@@ -150,6 +150,22 @@ fn client_certificates(written: &file::TlsClients) -> Result<Option<ClientCertif
             ),
         };
     };
+    let rows = certificate_rows(map)?;
+    let trust = ClientTrust { authority, revoked: revoked.clone(), is_required: *required };
+    Ok(Some(ClientCertificates { trust, rows }))
+}
+
+/// `[[tls.clients.map]]`, whose keys are these.
+pub fn mapped_certificates(
+    map: &[file::MappedCertificate],
+    keys: &Access,
+) -> Result<BTreeMap<String, String>, String> {
+    let rows = certificate_rows(map)?;
+    check_mapped(&rows, keys)?;
+    Ok(rows)
+}
+
+fn certificate_rows(map: &[file::MappedCertificate]) -> Result<BTreeMap<String, String>, String> {
     let mut rows = BTreeMap::new();
     for file::MappedCertificate { common_name, uri, key } in map {
         let name = match (common_name, uri) {
@@ -165,8 +181,16 @@ fn client_certificates(written: &file::TlsClients) -> Result<Option<ClientCertif
             return Err(format!("two [[tls.clients.map]] name '{name}'; keep one"));
         }
     }
-    let trust = ClientTrust { authority, revoked: revoked.clone(), is_required: *required };
-    Ok(Some(ClientCertificates { trust, rows }))
+    Ok(rows)
+}
+
+fn check_mapped(rows: &BTreeMap<String, String>, keys: &Access) -> Result<(), String> {
+    match rows.iter().find(|(_, key)| !keys.has(key)) {
+        None => Ok(()),
+        Some((name, key)) => Err(format!(
+            "[[tls.clients.map]] '{name}': there is no key '{key}'; name a [[security.key]]"
+        )),
+    }
 }
 
 /// Certificates of clients stand for keys that there are, and are asked for on all ports if on any.
@@ -177,11 +201,7 @@ pub fn check_certificates(config: &Config) -> Result<(), String> {
                     security.secret (or MAYFLY_SECRET)"
             .to_owned());
     }
-    if let Some((name, key)) = clients.rows.iter().find(|(_, key)| !config.access.has(key)) {
-        return Err(format!(
-            "[[tls.clients.map]] '{name}': there is no key '{key}'; name a [[security.key]]"
-        ));
-    }
+    check_mapped(&clients.rows, &config.access)?;
     match plain.first() {
         Some(port) if clients.trust.is_required => Err(format!(
             "tls.clients.required asks all clients for a certificate, and tls.plain lets them come without \
