@@ -6,7 +6,7 @@ use crate::{SequenceNumber, SessionId};
 
 /// What the matching of one entry may take, in units of [`MatchCost`](crate::MatchCost), where its leader says
 /// so: some milliseconds.
-pub const MATCH_UNITS_MAX: u64 = 6 * 1024 * 1024;
+pub const MATCH_UNITS_MAX: u64 = 2 * 1024 * 1024;
 /// RULE-42: most messages that wait for a topic's rules.
 pub const UNMATCHED_COUNT_MAX: u64 = 16 * 1024;
 /// RULE-42: most bytes of them.

@@ -390,11 +390,11 @@ fn rule_41_two_thousand_filters_on_thirty_kilobytes_are_spread_evenly() {
         }
         assert_eq!(copies(&play).len(), 1);
         // 30 kB by 2,000 are 60 million: each entry has as many rules as the others.
-        assert!((9..=12).contains(&entries), "{pattern}: {entries} entries");
+        assert!((28..=34).contains(&entries), "{pattern}: {entries} entries");
         let rules: Vec<u64> = [0].into_iter().chain(came_to.iter().copied()).collect();
         let each = rules.windows(2).map(|pair| pair[1] - pair[0]);
         assert!(
-            each.clone().all(|rules| (150..=250).contains(&rules)),
+            each.clone().all(|rules| (50..=85).contains(&rules)),
             "{:?}",
             each.collect::<Vec<_>>()
         );

@@ -33,6 +33,8 @@ async fn round(router: &Router) {
     let raise = CatalogCommand::RaiseFeatureLevel { level, nodes: told.into_keys().collect() };
     match Catalog::new(router).propose(raise, "", router.deadline()).await {
         Ok(_) => {
+            // Others hear of it in their next round; here it counts at once.
+            router.local.groups.feature_level.heard(level);
             tracing::info!(level, "all nodes know this feature level, which is the cluster's now")
         }
         Err(error) => tracing::debug!(level, %error, "the feature level is not raised this time"),
