@@ -20,8 +20,11 @@ rocksdb_flags=(
 
 # The directory of a crate's sources, as Cargo.lock pins it.
 crate_sources() {
-  local manifest
-  manifest="$(cargo metadata --locked --format-version 1 | grep -o "\"manifest_path\":\"[^\"]*/$1-[0-9][^\"]*\"")"
+  local host manifest
+  host="$(rustc -vV | sed -n 's/^host: //p')"
+  # What is for other platforms is not downloaded.
+  manifest="$(cargo metadata --locked --format-version 1 --filter-platform "$host" \
+    | grep -o "\"manifest_path\":\"[^\"]*/$1-[0-9][^\"]*\"")"
   manifest="${manifest#*:\"}"
   dirname "${manifest%\"}"
 }
