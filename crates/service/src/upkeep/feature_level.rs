@@ -9,26 +9,33 @@ use domain::{CatalogCommand, FEATURE_LEVEL_KNOWN, FEATURE_LEVEL_RAISED};
 use crate::edge::{Catalog, Router, catalog, told_by_all};
 
 const ROUND: Duration = Duration::from_secs(1);
+/// How often a node looks whether another one has raised the level: until it has heard, its leaders do without what is
+/// new.
+const LISTEN: Duration = Duration::from_millis(100);
 
 /// Runs until the node ends.
 pub(crate) async fn follow_feature_level(router: Arc<Router>) {
     loop {
-        round(&router).await;
-        tokio::time::sleep(ROUND).await;
+        let pause = round(&router).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
-async fn round(router: &Router) {
-    let Some(cluster) = catalog::cluster(&router.local.catalog()) else { return };
+/// How long until the next.
+async fn round(router: &Router) -> Duration {
+    let Some(cluster) = catalog::cluster(&router.local.catalog()) else { return ROUND };
     router.local.groups.feature_level.heard(cluster.feature_level);
-    if cluster.feature_level >= FEATURE_LEVEL_KNOWN || !router.local.leads_the_catalog() {
-        return; // Mostly. Then nobody is asked anything.
+    if cluster.feature_level >= FEATURE_LEVEL_KNOWN {
+        return ROUND; // Mostly. Then nobody is asked anything.
+    }
+    if !router.local.leads_the_catalog() {
+        return LISTEN;
     }
     let told = told_by_all(router).await;
     let level = told.values().copied().min().unwrap_or(0);
     // Below that, a node does not know the command either.
     if level < FEATURE_LEVEL_RAISED || level <= cluster.feature_level {
-        return;
+        return ROUND;
     }
     let raise = CatalogCommand::RaiseFeatureLevel { level, nodes: told.into_keys().collect() };
     match Catalog::new(router).propose(raise, "", router.deadline()).await {
@@ -39,4 +46,5 @@ async fn round(router: &Router) {
         }
         Err(error) => tracing::debug!(level, %error, "the feature level is not raised this time"),
     }
+    ROUND
 }
