@@ -33,6 +33,8 @@ crate_sources() {
 compile_rocksdb() {
   local library="$1" sources="$2" lz4="$3" work
   say "compiling RocksDB, once for this machine"
+  # Of whoever was interrupted: the lock is ours.
+  rm -rf "$library".??????
   work="$(mktemp -d "$library.XXXXXX")"
   # The crate brings the file with RocksDB's version along, made already.
   sed -n '\|util/build_version|!s|^ *\(.*\.cc\) *$|#include "rocksdb/\1"|p' "$sources/rocksdb_lib_sources.txt" \

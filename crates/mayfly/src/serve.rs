@@ -19,7 +19,6 @@ pub mod telemetry;
 
 use std::path::PathBuf;
 
-use auth::Access;
 use client_limits::ClientLimits;
 use config::{Config, LogFormat};
 use keys::{Keys, MappedCertificates};
@@ -165,8 +164,8 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         parts.push(Box::new(keys));
     }
     // Behind the keys, which it names.
-    if let (Access::Keys(keys), true) = (&config.access, config.asks_for_certificates()) {
-        parts.push(Box::new(MappedCertificates(keys.clone())));
+    if let Some(certificates) = MappedCertificates::of(&config) {
+        parts.push(Box::new(certificates));
     }
     tokio::spawn(reload::keep_fresh(args, parts));
     node::run(config, entities, exit_with_parent, ledger).await

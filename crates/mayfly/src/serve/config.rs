@@ -280,11 +280,6 @@ impl Config {
         Ok(log.map_err(|told| format!("{name}: {told}"))?.filter)
     }
 
-    /// Whether clients may prove who they are by a certificate.
-    pub fn asks_for_certificates(&self) -> bool {
-        self.tls.as_ref().is_some_and(|files| files.clients.is_some())
-    }
-
     /// What to say of the file it was read from, if that holds keys and everyone may read it.
     pub fn told_to_everyone(&self, path: &Path) -> Option<String> {
         let told = crate::files::check_private(path).err()?;

@@ -38,7 +38,18 @@ impl Reload for Keys {
 }
 
 /// For which of them certificates stand, where clients are asked for some.
-pub struct MappedCertificates(pub Keyring);
+pub struct MappedCertificates(Keyring);
+
+impl MappedCertificates {
+    /// `None`: no client is asked for a certificate.
+    pub fn of(config: &Config) -> Option<MappedCertificates> {
+        let clients = config.tls.as_ref()?.clients.as_ref()?;
+        let Access::Keys(ring) = &config.access else { return None };
+        // A node may take long to know its cluster; until then these are what it compares with.
+        ring.map_certificates(clients.rows.clone());
+        Some(MappedCertificates(ring.clone()))
+    }
+}
 
 impl Reload for MappedCertificates {
     fn name(&self) -> &'static str {
