@@ -12,7 +12,7 @@ from azure.servicebus.exceptions import (
     SessionCannotBeLockedError,
     SessionLockLostError,
 )
-from harness import WAIT, Handle, Space, bodies, check, collect, empty, equal, raises, receive, take
+from harness import OPENED, WAIT, Handle, Space, bodies, check, collect, empty, equal, raises, receive, take
 
 
 async def queue_with(space: Space, *sessions: str, lock: timedelta = timedelta(minutes=1)) -> str:
@@ -93,7 +93,7 @@ async def held(space: Space) -> None:
     holder = await space.receiver(queue, session_id="a")
     client = await space.impatient()
     other = await client.get_queue_receiver(queue, session_id="a")
-    await raises(SessionCannotBeLockedError, other.receive_messages(max_wait_time=2 * WAIT))
+    await raises(SessionCannotBeLockedError, other.receive_messages(max_wait_time=OPENED))
     await receive(holder, 3)
     await holder.close()
     other = await space.open(await client.get_queue_receiver(queue, session_id="a"))
