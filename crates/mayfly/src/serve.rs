@@ -61,6 +61,9 @@ pub struct ServeArgs {
     /// Where this node keeps its data
     #[arg(long, env = "MAYFLY_DATA_DIR", value_name = "PATH")]
     pub data_dir: Option<PathBuf>,
+    /// Where this node stands, by any name: replicas of a group are spread over zones
+    #[arg(long, env = "MAYFLY_ZONE", value_name = "NAME")]
+    pub zone: Option<String>,
     /// Where the native API listens
     #[arg(long, env = "MAYFLY_GRPC", value_name = "ADDRESS:PORT")]
     pub grpc: Option<String>,

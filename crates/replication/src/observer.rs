@@ -47,6 +47,9 @@ pub struct NodeDescription {
     pub certificates: Vec<CertificateEnd>,
     /// Of the groups it leads.
     pub led: Vec<LedGroup>,
+    /// Where it stands, as its operator calls it: what it may be lost together with. Absent where
+    /// it was not told.
+    pub zone: Option<String>,
 }
 
 /// Until when a certificate of a node counts.

@@ -15,6 +15,9 @@ pub struct Config {
     pub node: u64,
     /// This node's addresses as the others and clients shall know them.
     pub addresses: NodeRow,
+    /// Where it stands, as its operator calls it: replicas of a group are spread over zones. Default
+    /// not told.
+    pub zone: Option<String>,
     /// The cluster to found if there is none yet; the same on every founding node, or absent on a
     /// node that joins.
     pub founding: Option<Founding>,
@@ -103,6 +106,7 @@ impl Config {
         Config {
             node,
             addresses,
+            zone: None,
             founding: None,
             development: false,
             note: None,

@@ -37,6 +37,8 @@ pub struct Config {
     pub node: u64,
     pub data_dir: PathBuf,
     pub development: bool,
+    /// Where the node stands, as its operator calls it.
+    pub zone: Option<String>,
     pub listen: ListenConfig,
     pub amqp: AmqpConfig,
     pub grpc_connections_max: usize,
@@ -529,7 +531,7 @@ http = "127.0.0.1:6300"
         for (text, told) in [
             (
                 "[node]\nid = 1\ndta_dir = \"x\"\n",
-                "mayfly.toml:3: unknown key 'dta_dir', expected one of `id`, `data_dir`, `development`",
+                "mayfly.toml:3: unknown key 'dta_dir', expected one of `id`, `data_dir`, `development`, `zone`",
             ),
             (
                 "[cluster]\n\ndata_groups = 100000\n",
@@ -598,6 +600,11 @@ http = "127.0.0.1:6300"
                 "[node]\ndata_dir = \"x\"\n[listen]\nany = \"0.0.0.0:443\"\n",
                 "mayfly.toml: 0.0.0.0:443 is not loopback; set security.secret (or MAYFLY_SECRET), \
                  or pass --insecure",
+            ),
+            (
+                "[node]\ndata_dir = \"x\"\nzone = \"rack 7\"\n",
+                "mayfly.toml: node.zone: 'rack 7' is no name of a zone; write 1 to 64 letters, digits, \
+                 dots, dashes and underscores",
             ),
             (
                 "[node]\nid = 1\n",

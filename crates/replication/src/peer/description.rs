@@ -22,7 +22,7 @@ pub(crate) async fn ask(peer: &Peer) -> Result<Option<NodeDescription>, ChannelE
 
 /// As it goes over the wire.
 pub(crate) fn told(description: NodeDescription) -> v1::DescribeReply {
-    let NodeDescription { version, feature_level, up_ms, certificates, led } = description;
+    let NodeDescription { version, feature_level, up_ms, certificates, led, zone } = description;
     let certificate =
         |CertificateEnd { shown_to, at_s }| v1::CertificateEnd { r#use: shown_to, at_s };
     let led_group =
@@ -33,11 +33,12 @@ pub(crate) fn told(description: NodeDescription) -> v1::DescribeReply {
         up_ms,
         certificates: certificates.into_iter().map(certificate).collect(),
         led: led.into_iter().map(led_group).collect(),
+        zone: zone.unwrap_or_default(),
     }
 }
 
 fn taken(reply: v1::DescribeReply) -> NodeDescription {
-    let v1::DescribeReply { version, feature_level, up_ms, certificates, led } = reply;
+    let v1::DescribeReply { version, feature_level, up_ms, certificates, led, zone } = reply;
     let certificate = |v1::CertificateEnd { r#use, at_s }| CertificateEnd { shown_to: r#use, at_s };
     let led_group = |v1::LedGroup { group, term, led_ms }| {
         let group = u16::try_from(group).ok().map(GroupId)?;
@@ -49,5 +50,6 @@ fn taken(reply: v1::DescribeReply) -> NodeDescription {
         up_ms,
         certificates: certificates.into_iter().map(certificate).collect(),
         led: led.into_iter().filter_map(led_group).collect(),
+        zone: (!zone.is_empty()).then_some(zone),
     }
 }

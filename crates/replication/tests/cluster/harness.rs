@@ -37,6 +37,7 @@ pub fn description() -> NodeDescription {
         up_ms: 1 << 40,
         certificates: vec![CertificateEnd { shown_to: "peers".to_owned(), at_s: -1 }],
         led: vec![LedGroup { group: GroupId(u16::MAX), term: 3, led_ms: 4 }],
+        zone: Some("eu-1a".to_owned()),
     }
 }
 pub const PATIENCE: Duration = Duration::from_secs(30);

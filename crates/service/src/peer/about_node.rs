@@ -13,11 +13,16 @@ pub(crate) struct AboutNode {
     version: &'static str,
     started_at: Instant,
     certificates: CertificateEnds,
+    zone: Option<String>,
 }
 
 impl AboutNode {
-    pub fn new(version: &'static str, certificates: CertificateEnds) -> AboutNode {
-        AboutNode { version, started_at: Instant::now(), certificates }
+    pub fn new(
+        version: &'static str,
+        certificates: CertificateEnds,
+        zone: Option<String>,
+    ) -> AboutNode {
+        AboutNode { version, started_at: Instant::now(), certificates, zone }
     }
 
     pub fn describe(&self, groups: &Groups) -> NodeDescription {
@@ -27,6 +32,7 @@ impl AboutNode {
             up_ms: self.started_at.elapsed().as_millis() as u64,
             certificates: self.certificates.all(),
             led: groups.all().iter().filter_map(|group| group.led_group()).collect(),
+            zone: self.zone.clone(),
         }
     }
 }

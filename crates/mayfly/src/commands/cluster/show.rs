@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 use crate::input::{duration, instant};
 use crate::terminal;
 
+/// Where nodes have zones.
+const ZONE_COLUMN: usize = 3;
+
 pub fn print(status: &v1::StatusResponse) -> anyhow::Result<()> {
     let mode = if status.development { ", development mode" } else { "" };
     terminal::line(format!(
@@ -18,8 +21,9 @@ pub fn print(status: &v1::StatusResponse) -> anyhow::Result<()> {
     if !status.wrong.is_empty() {
         terminal::line("")?;
     }
+    let zoned = status.nodes.iter().any(|node| node.zone.is_some());
     let nodes = status.nodes.iter().map(|node| {
-        vec![
+        let mut row = vec![
             node.id.to_string(),
             if node.reachable { "up" } else { "not reachable" }.to_owned(),
             role(node.role()).to_owned(),
@@ -34,9 +38,13 @@ pub fn print(status: &v1::StatusResponse) -> anyhow::Result<()> {
             node.http_address.clone(),
             node.peer_address.clone(),
             node.note.clone(),
-        ]
+        ];
+        if zoned {
+            row.insert(ZONE_COLUMN, node.zone.clone().unwrap_or_default());
+        }
+        row
     });
-    let header = [
+    let mut header = vec![
         "node",
         "state",
         "role",
@@ -52,7 +60,12 @@ pub fn print(status: &v1::StatusResponse) -> anyhow::Result<()> {
         "peers",
         "note",
     ];
-    terminal::line(terminal::table(&header, &[0, 7, 8, 9], nodes.collect()))?;
+    let mut right = [0, 7, 8, 9];
+    if zoned {
+        header.insert(ZONE_COLUMN, "zone");
+        right[1..].iter_mut().for_each(|column| *column += 1);
+    }
+    terminal::line(terminal::table(&header, &right, nodes.collect()))?;
     terminal::line("")?;
     let groups = status.groups.iter().map(|group| {
         let leader = if group.leader == 0 { "none".into() } else { group.leader.to_string() };
@@ -126,6 +139,7 @@ pub fn as_json(status: &v1::StatusResponse) -> Value {
             "peer_address": node.peer_address,
             "note": node.note,
             "version": node.version,
+            "zone": node.zone,
             "feature_level": node.feature_level,
             "up_ms": node.up_ms,
             "certificates": node.certificates.iter().map(|end| json!({

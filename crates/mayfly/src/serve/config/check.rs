@@ -25,6 +25,8 @@ pub const FILTER: &str = "info,openraft=error";
 /// A key has 16 characters or more: what counts is that nobody tries for nothing, and that a client with
 /// an old key does not shut itself out at its first tries.
 const WRONG_KEYS_PER_MINUTE: u32 = 60;
+/// As long as a label of a Kubernetes node, where zones are named.
+const ZONE_CHARS_MAX: usize = 64;
 /// Tens, not thousands: each is a log of its own on every replica.
 const DATA_GROUPS_MAX: u16 = 256;
 /// Less than a busy machine can measure, and more than anyone would call right.
@@ -75,6 +77,7 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
             "node.data_dir is missing; name a directory, or give --data-dir".to_owned()
         })?,
         development: args.development || file.node.development,
+        zone: zone(&file, args)?,
         listen,
         amqp: amqp(&file)?,
         grpc_connections_max: at_least_one(
@@ -123,6 +126,19 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         security::check_own(&config, tls)?;
     }
     Ok(config)
+}
+
+fn zone(file: &ConfigFile, args: &ServeArgs) -> Result<Option<String>, String> {
+    let Some(name) = args.zone.as_ref().or(file.node.zone.as_ref()) else { return Ok(None) };
+    let is_fit = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
+    if !(1..=ZONE_CHARS_MAX).contains(&name.len()) || !name.chars().all(is_fit) {
+        return Err(format!(
+            "node.zone: '{}' is no name of a zone; write 1 to {ZONE_CHARS_MAX} letters, digits, dots, \
+             dashes and underscores",
+            name.escape_default()
+        ));
+    }
+    Ok(Some(name.clone()))
 }
 
 /// How it joins, as the file has it where flags do not say.

@@ -35,6 +35,7 @@ pub struct Node {
     pub id: Option<u64>,
     pub data_dir: Option<std::path::PathBuf>,
     pub development: bool,
+    pub zone: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
