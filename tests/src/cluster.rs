@@ -62,6 +62,8 @@ pub struct Settings {
     pub any: bool,
     /// What one of the nodes is started with beside its configuration.
     pub odd: Option<(u64, &'static [&'static str])>,
+    /// `node.zone` of every node, in their order; the others have none.
+    pub zones: &'static [&'static str],
 }
 
 impl Default for Settings {
@@ -85,6 +87,7 @@ impl Default for Settings {
             client_tls: None,
             any: false,
             odd: None,
+            zones: &[],
         }
     }
 }
@@ -221,10 +224,10 @@ impl Cluster {
 
     fn configure(settings: Settings) -> anyhow::Result<Cluster> {
         let dir = tempfile::tempdir()?;
-        let ports = free_ports(settings.nodes as usize * 7)?;
         let address = |port: u16| format!("127.0.0.1:{port}");
         let mut nodes: Vec<Node> = Vec::new();
-        for (position, ports) in ports.chunks_exact(7).enumerate() {
+        for position in 0..settings.nodes as usize {
+            let ports = free_ports(7)?;
             let home = dir.path().join(format!("node-{}", position + 1));
             fs::create_dir_all(&home)?;
             nodes.push(Node {
@@ -234,9 +237,11 @@ impl Cluster {
                 flags: settings
                     .odd
                     .filter(|odd| odd.0 == position as u64 + 1)
-                    .map_or(Vec::new(), |odd| {
-                        odd.1.iter().map(|flag| (*flag).to_owned()).collect()
-                    }),
+                    .into_iter()
+                    .flat_map(|odd| odd.1.iter().copied())
+                    .chain(settings.zones.get(position).into_iter().flat_map(|at| ["--zone", at]))
+                    .map(str::to_owned)
+                    .collect(),
                 grpc: address(ports[0]),
                 grpc_behind: settings.behind_proxies.then(|| address(ports[4])),
                 http: address(ports[1]),

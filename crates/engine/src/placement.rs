@@ -3,8 +3,14 @@
 //! can go on where another stopped. One replica moves at a time: a copy is sent beside the clients'
 //! traffic, and what is under way would make counts wrong.
 //!
-//! In order: a move whose target is lost goes elsewhere; what leaving nodes hold goes to others;
-//! the nodes that stay come to hold equally many.
+//! In order: a move whose target is lost goes elsewhere; what leaving nodes hold goes to others; the
+//! replicas of a group come to stand in different zones; the nodes that stay come to hold equally
+//! many, as far as zones permit. Each of the last two moves makes the replicas of a group more apart,
+//! or leaves them as apart as they were and the nodes' loads more even: so moves end, whatever zones
+//! there are.
+//!
+//! A node of which no zone is known counts as one apart from all others: nothing moves there for its
+//! zone, and no zone has to be told to all nodes at once.
 //!
 //! Invariant: a move names a node that stays and answers, and a group only while a majority of its
 //! voters answers, without which nothing could come of it. The old replica keeps its vote until the
@@ -16,15 +22,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::GroupId;
 
 /// A node, as far as placement goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// It is drained, or was removed.
     pub leaving: bool,
     pub reachable: bool,
+    /// What it may be lost together with, as it says. Absent where it says nothing.
+    pub zone: Option<String>,
 }
 
 impl Host {
-    fn takes(self) -> bool {
+    fn takes(&self) -> bool {
         !self.leaving && self.reachable
     }
 }
@@ -67,7 +75,7 @@ pub fn next_move(nodes: &BTreeMap<u64, Host>, groups: &BTreeMap<GroupId, Place>)
     if waiting {
         return None;
     }
-    plan.evacuate().or_else(|| plan.even_out())
+    plan.evacuate().or_else(|| plan.spread()).or_else(|| plan.even_out())
 }
 
 struct Plan<'a> {
@@ -89,20 +97,51 @@ impl<'a> Plan<'a> {
         self.loads.get(&node).copied().unwrap_or(0)
     }
 
-    /// A node that is not in the catalog's list is as good as gone.
-    fn host(&self, node: u64) -> Host {
-        self.nodes.get(&node).copied().unwrap_or(Host { leaving: true, reachable: false })
+    fn zone(&self, node: u64) -> Option<&str> {
+        self.nodes.get(&node)?.zone.as_deref()
     }
 
-    /// The node that has room for one more replica of this group, least loaded first.
-    fn target(&self, place: &Place) -> Option<u64> {
-        let free = |node: &u64| self.host(*node).takes() && !place.wanted.contains(node);
-        self.nodes.keys().copied().filter(free).min_by_key(|node| (self.load(*node), *node))
+    /// A node that is not in the catalog's list is as good as gone.
+    fn is_leaving(&self, node: u64) -> bool {
+        self.nodes.get(&node).is_none_or(|host| host.leaving)
+    }
+
+    fn is_reachable(&self, node: u64) -> bool {
+        self.nodes.get(&node).is_some_and(|host| host.reachable)
+    }
+
+    fn takes(&self, node: u64) -> bool {
+        self.nodes.get(&node).is_some_and(Host::takes)
+    }
+
+    /// How many replicas the group would have in the zone of `to`, with one there in place of `from`.
+    fn crowd(&self, place: &Place, from: u64, to: u64) -> usize {
+        let zone = self.zone(to);
+        let others = place.wanted.iter().filter(|node| **node != from);
+        1 + others.filter(|node| zone.is_some() && self.zone(**node) == zone).count()
+    }
+
+    /// Nodes that could hold a replica of this group in place of `from`, the best first: those whose
+    /// zones have fewest of its others, of these the least loaded.
+    fn targets(&self, place: &Place, from: u64) -> Vec<u64> {
+        let free = |node: &u64| self.takes(*node) && !place.wanted.contains(node);
+        let mut free: Vec<u64> = self.nodes.keys().copied().filter(free).collect();
+        free.sort_by_key(|node| (self.crowd(place, from, *node), self.load(*node), *node));
+        free
+    }
+
+    fn target(&self, place: &Place, from: u64) -> Option<u64> {
+        self.targets(place, from).first().copied()
+    }
+
+    /// A group that lacks somebody already, or is on its way, is left alone.
+    fn is_whole(&self, place: &Place) -> bool {
+        place.settled() && place.wanted.iter().all(|node| self.is_reachable(*node))
     }
 
     fn has_majority(&self, place: &Place) -> bool {
         let Some(voters) = &place.voters else { return false };
-        let answering = voters.iter().filter(|node| self.host(**node).reachable).count();
+        let answering = voters.iter().filter(|node| self.is_reachable(**node)).count();
         answering * 2 > voters.len()
     }
 
@@ -111,29 +150,47 @@ impl<'a> Plan<'a> {
     fn redirect(&self, group: GroupId, place: &Place) -> Option<Move> {
         let voters = place.voters.as_ref()?;
         let coming = place.wanted.difference(voters);
-        let from = coming.copied().find(|node| !self.host(*node).takes())?;
+        let from = coming.copied().find(|node| !self.takes(*node))?;
         let mut back = voters.difference(&place.wanted).copied();
-        let to = back.find(|node| self.host(*node).takes()).or_else(|| self.target(place))?;
+        let to = back.find(|node| self.takes(*node)).or_else(|| self.target(place, from))?;
         Some(Move { group, from, to })
     }
 
     /// Of what leaving nodes hold, copies that are lost come before those that are only unwanted.
     fn evacuate(&self) -> Option<Move> {
         let held = self.groups.iter().flat_map(|(group, place)| {
-            let leaving = place.wanted.iter().filter(|node| self.host(**node).leaving);
+            let leaving = place.wanted.iter().filter(|node| self.is_leaving(**node));
             leaving.map(move |node| (*group, place, *node))
         });
         let mut held: Vec<_> = held.filter(|(_, place, _)| self.has_majority(place)).collect();
-        held.sort_by_key(|(group, _, node)| (self.host(*node).reachable, *group));
+        held.sort_by_key(|(group, _, node)| (self.is_reachable(*node), *group));
         held.into_iter().find_map(|(group, place, from)| {
-            let to = self.target(place)?;
+            let to = self.target(place, from)?;
             Some(Move { group, from, to })
         })
     }
 
-    /// From the node that holds most to the one that holds least, until they differ by one.
+    /// Of a zone that has several replicas of a group, one to a zone that has two fewer: with one
+    /// fewer the two would only change places. The most loaded gives.
+    fn spread(&self) -> Option<Move> {
+        self.groups.iter().filter(|(_, place)| self.is_whole(place)).find_map(|(group, place)| {
+            let crowd = |node: u64| self.crowd(place, node, node);
+            let mut crowded: Vec<u64> = place.wanted.iter().copied().collect();
+            crowded.retain(|node| crowd(*node) > 1);
+            crowded.sort_by_key(|node| (Reverse((crowd(*node), self.load(*node))), *node));
+            crowded.into_iter().find_map(|from| {
+                let known = |to: &u64| self.zone(*to).is_some();
+                let to = self.targets(place, from).into_iter().find(known)?;
+                let is_better = self.crowd(place, from, to) < crowd(from);
+                is_better.then_some(Move { group: *group, from, to })
+            })
+        })
+    }
+
+    /// From the node that holds most to the one that holds least, until they differ by one, or no
+    /// group could move between them without being less apart.
     fn even_out(&self) -> Option<Move> {
-        let hosts = self.nodes.iter().filter(|(_, host)| host.takes()).map(|(node, _)| *node);
+        let hosts = self.nodes.keys().copied().filter(|node| self.takes(*node));
         let mut fit: Vec<u64> = hosts.collect();
         fit.sort_by_key(|node| (self.load(*node), *node));
         let mut fullest = fit.clone();
@@ -142,12 +199,10 @@ impl<'a> Plan<'a> {
         let uneven = pairs.filter(|(from, to)| self.load(*from) >= self.load(*to) + 2);
         uneven.into_iter().find_map(|(from, to)| {
             let (group, _) = self.groups.iter().find(|(_, place)| {
-                // A group that lacks somebody already is left alone.
-                let whole = place.wanted.iter().all(|node| self.host(*node).reachable);
-                whole
-                    && place.settled()
+                self.is_whole(place)
                     && place.wanted.contains(&from)
                     && !place.wanted.contains(&to)
+                    && self.crowd(place, from, to) <= self.crowd(place, from, from)
             })?;
             Some(Move { group: *group, from, to })
         })
@@ -160,13 +215,15 @@ mod tests {
 
     use super::*;
 
-    /// Nodes as `"1 2 3- 4? 5-?"`: `-` is leaving, `?` does not answer. Groups as `"123"`, where
-    /// replicas shall be, or `"124/123"`, with who votes; `"123/"`: nobody says.
+    /// Nodes as `"1 2 3- 4? 5-? 6a"`: `-` is leaving, `?` does not answer, a letter is the zone.
+    /// Groups as `"123"`, where replicas shall be, or `"124/123"`, with who votes; `"123/"`: nobody
+    /// says.
     fn plan(nodes: &str, groups: &[&str]) -> Option<Move> {
         let digits = |text: &str| text.bytes().map(|digit| u64::from(digit - b'0')).collect();
         let nodes = nodes.split_whitespace().map(|text| {
             let node = u64::from(text.as_bytes()[0] - b'0');
-            let host = Host { leaving: text.contains('-'), reachable: !text.contains('?') };
+            let zone = text.matches(char::is_alphabetic).next().map(str::to_owned);
+            let host = Host { leaving: text.contains('-'), reachable: !text.contains('?'), zone };
             (node, host)
         });
         let groups = (1..).zip(groups).map(|(group, text)| {
@@ -216,24 +273,100 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_replicas_of_a_group_move_apart_over_zones_and_never_closer() {
+        let to = |group, from, to| Some(Move { group: GroupId(group), from, to });
+        for (nodes, groups, expected) in [
+            // Two in one zone, and another has none: the most loaded gives, the least loaded takes.
+            ("1a 2a 3b 4c", &["123"][..], to(1, 1, 4)),
+            ("1a 2a 3b 4c", &["134", "123", "234"], to(2, 1, 4)),
+            ("1a 2a 3b 4c", &["234", "123", "234"], to(2, 2, 4)),
+            ("1a 2a 3b 4c 5c", &["123", "134", "234"], to(1, 1, 5)),
+            // They are apart, or as far apart as there are zones.
+            ("1a 2b 3c", &["123"], None),
+            ("1a 2a 3b", &["123"], None),
+            ("1a 2a 3a 4b", &["124"], None),
+            ("1a 2a 3a 4b 5b", &["12345"], None),
+            ("1a 2a 3a 4b 5b 6c", &["1234"], to(1, 1, 6)),
+            // One zone for three: what is left crowded is as good elsewhere.
+            ("1a 2a 3b 4b", &["123", "134", "234", "124"], None),
+            // Nothing moves to where no zone is known, nor because of it.
+            ("1a 2a 3b 4", &["123"], None),
+            ("1 2 3 4a", &["123", "234"], None),
+            ("1 2 3a 4b", &["123", "123"], to(1, 1, 4)),
+            // Nor to nodes that leave or do not answer, nor from a group that lacks somebody.
+            ("1a 2a 3b 4c-", &["123"], None),
+            ("1a 2a 3b 4c?", &["123"], None),
+            ("1a 2a 3b? 4c", &["123"], None),
+            ("1a 2a 3b 4c", &["123/"], None),
+            ("1a 2a 3b 4c 5c", &["135/123", "123"], None),
+            // Whoever leaves is replaced in a zone without one, though others hold less.
+            ("1a- 2b 3c 4b 5a", &["123", "235", "235"], to(1, 1, 5)),
+            ("1a- 2b 3c 4b 5c", &["123", "235"], to(1, 1, 4)),
+            // A target that is lost as well.
+            ("1a- 2b 3c 4a? 5b 6a", &["234/123", "236"], to(1, 4, 6)),
+            // Loads are evened out where no group comes closer by it.
+            ("1a 2b 3c 4c", &["123", "123", "123"], to(1, 3, 4)),
+            ("1a 2b 3c 4c", &["123", "124", "123", "124"], None),
+            ("1a 2b 3c 4d", &["123", "123", "123"], to(1, 1, 4)),
+        ] {
+            assert_eq!(plan(nodes, groups), expected, "{nodes}: {groups:?}");
+        }
+    }
+
     /// A cluster that does as it is told, at its own pace.
     struct World {
         nodes: BTreeMap<u64, Host>,
         groups: BTreeMap<GroupId, Place>,
+        /// Of the nodes in turn.
+        zones: Vec<Option<u8>>,
     }
 
     impl World {
-        fn new(nodes: u64, groups: u16, factor: u64) -> World {
-            let host = Host { leaving: false, reachable: true };
+        fn new(nodes: u64, groups: u16, factor: u64, zones: Vec<Option<u8>>) -> World {
             let place = |group: u16| {
                 let first = u64::from(group);
                 let wanted: BTreeSet<u64> = (0..factor).map(|n| (first + n) % nodes + 1).collect();
                 Place { voters: Some(wanted.clone()), wanted }
             };
-            World {
-                nodes: (1..=nodes).map(|node| (node, host)).collect(),
-                groups: (1..=groups).map(|group| (GroupId(group), place(group))).collect(),
+            let groups = (1..=groups).map(|group| (GroupId(group), place(group))).collect();
+            let mut world = World { nodes: BTreeMap::new(), groups, zones };
+            (1..=nodes).for_each(|node| world.join(node));
+            world
+        }
+
+        fn join(&mut self, node: u64) {
+            let zone = self.zones[node as usize % self.zones.len()].map(|zone| zone.to_string());
+            self.nodes.insert(node, Host { leaving: false, reachable: true, zone });
+        }
+
+        /// Whether a group has two replicas more in one zone than in another that could take one.
+        fn is_crowded(&self, place: &Place) -> bool {
+            let in_zone = |zone: &str| {
+                let of = |node: &&u64| self.nodes[*node].zone.as_deref() == Some(zone);
+                place.wanted.iter().filter(of).count()
+            };
+            let zone = |node: &u64| self.nodes[node].zone.as_deref();
+            let most = place.wanted.iter().filter_map(zone).map(in_zone).max();
+            let free = self.staying().into_iter().filter(|node| !place.wanted.contains(node));
+            let free: Vec<u64> = free.collect();
+            let least = free.iter().filter_map(zone).map(in_zone).min();
+            most.zip(least).is_some_and(|(most, least)| most >= least + 2)
+        }
+
+        /// How many replicas each of the nodes that stay holds, by what may be evened out.
+        fn loads(&self) -> BTreeMap<Option<String>, Vec<usize>> {
+            let mut loads: BTreeMap<Option<String>, Vec<usize>> = BTreeMap::new();
+            let zoned = self.nodes.values().any(|host| host.zone.is_some());
+            for node in self.staying() {
+                let zone = self.nodes[&node].zone.clone();
+                if zoned && zone.is_none() {
+                    continue;
+                }
+                let held = self.groups.values().filter(|place| place.wanted.contains(&node));
+                loads.entry(zone).or_default().push(held.count());
             }
+            loads
         }
 
         /// Plans, and has the group of the move follow at once or later; false when nothing is due.
@@ -283,7 +416,18 @@ mod tests {
         Drain(usize),
         /// For good, and declared so.
         Die(usize),
+        /// It was started anew, and is told another zone.
+        Rezone(usize, Option<u8>),
         Steps(u8, bool),
+    }
+
+    fn zone() -> impl Strategy<Value = Option<u8>> {
+        proptest::option::weighted(0.8, 0..4u8)
+    }
+
+    /// Often nobody was told any.
+    fn zones() -> impl Strategy<Value = Vec<Option<u8>>> {
+        prop_oneof![Just(vec![None]), proptest::collection::vec(zone(), 1..8)]
     }
 
     fn event() -> impl Strategy<Value = Event> {
@@ -291,26 +435,29 @@ mod tests {
             Just(Event::Join),
             any::<usize>().prop_map(Event::Drain),
             any::<usize>().prop_map(Event::Die),
+            (any::<usize>(), zone()).prop_map(|(which, zone)| Event::Rezone(which, zone)),
             (0..20u8, any::<bool>()).prop_map(|(steps, promptly)| Event::Steps(steps, promptly)),
         ]
     }
 
     proptest! {
         /// Whatever joins, leaves and dies meanwhile: it ends, with every group whole, on nodes that
-        /// stay, spread evenly; and no exchange leaves fewer good copies than there were.
+        /// stay, over as many zones as there are, spread evenly within each; and no exchange leaves
+        /// fewer good copies than there were.
         #[test]
         fn it_ends_evenly_and_never_with_fewer_good_copies(
             (nodes, factor, groups) in (3..6u64, 1..4u64, 1..20u16),
+            zones in zones(),
             events in proptest::collection::vec(event(), 0..12),
         ) {
-            let mut world = World::new(nodes, groups, factor);
+            let mut world = World::new(nodes, groups, factor, zones);
             for event in events {
                 let staying = world.staying();
                 let spare = staying.len() > factor as usize;
                 match event {
                     Event::Join => {
                         let node = world.nodes.keys().max().expect("some") + 1;
-                        world.nodes.insert(node, Host { leaving: false, reachable: true });
+                        world.join(node);
                     }
                     Event::Drain(which) if spare => {
                         let node = staying[which % staying.len()];
@@ -324,8 +471,14 @@ mod tests {
                             up.count() * 2 <= voters.len()
                         };
                         if !world.groups.values().any(lost) {
-                            world.nodes.insert(node, Host { leaving: true, reachable: false });
+                            let host = world.nodes.get_mut(&node).expect("one");
+                            (host.leaving, host.reachable) = (true, false);
                         }
+                    }
+                    Event::Rezone(which, zone) => {
+                        let node = 1 + which as u64 % world.nodes.len() as u64;
+                        let zone = zone.map(|zone| zone.to_string());
+                        world.nodes.get_mut(&node).expect("one").zone = zone;
                     }
                     Event::Drain(_) | Event::Die(_) => (),
                     Event::Steps(steps, promptly) => {
@@ -341,16 +494,18 @@ mod tests {
                 prop_assert!(steps < 2_000, "it does not end");
             }
             let staying = world.staying();
-            let mut loads: BTreeMap<u64, usize> = staying.iter().map(|node| (*node, 0)).collect();
             for place in world.groups.values() {
                 prop_assert!(place.settled());
                 prop_assert_eq!(place.wanted.len(), factor as usize);
-                for node in &place.wanted {
-                    *loads.get_mut(node).expect("it stays") += 1;
-                }
+                prop_assert!(place.wanted.iter().all(|node| staying.contains(node)));
+                prop_assert!(!world.is_crowded(place), "{:?} in {:?}", place, world.nodes);
             }
-            let (most, least) = (loads.values().max(), loads.values().min());
-            prop_assert!(most.unwrap_or(&0) - least.unwrap_or(&0) <= 1, "{:?}", loads);
+            for (zone, loads) in world.loads() {
+                let (most, least) = (loads.iter().max(), loads.iter().min());
+                prop_assert!(
+                    most.unwrap_or(&0) - least.unwrap_or(&0) <= 1, "{:?}: {:?}", zone, loads,
+                );
+            }
         }
     }
 }

@@ -222,7 +222,38 @@ pub(crate) fn wrong(
             }
         }
     }
+    wrong.extend(crowded(nodes, groups));
     wrong
+}
+
+/// Groups that would lose several replicas with one zone, though there is another that has none.
+fn crowded(nodes: &[NodeStatus], groups: &[GroupView]) -> Option<String> {
+    let zone = |node: u64| {
+        let known = nodes.iter().find(|known| known.node == node)?;
+        known.description.as_ref()?.zone.as_deref()
+    };
+    let open = nodes.iter().filter(|node| matches!(node.role, Role::Active | Role::Maintenance));
+    let open: BTreeSet<&str> = open.filter_map(|node| zone(node.node)).collect();
+    let is_crowded = |group: &&GroupView| {
+        let held: Vec<&str> = group
+            .replicas
+            .iter()
+            .filter(|held| held.voter)
+            .filter_map(|held| zone(held.node))
+            .collect();
+        let zones: BTreeSet<&str> = held.iter().copied().collect();
+        zones.len() < held.len() && open.difference(&zones).next().is_some()
+    };
+    let data = groups.iter().filter(|group| group.id != GroupId::CATALOG);
+    let crowded: Vec<String> = data.filter(is_crowded).map(|group| group.id.to_string()).collect();
+    let some = match &crowded[..] {
+        [] => return None,
+        [one] => format!("group {one} has"),
+        some => format!("groups {} have", some.join(", ")),
+    };
+    Some(format!(
+        "{some} several replicas in one zone, and none in another that has nodes for them"
+    ))
 }
 
 /// How many voters may be away while a majority is left.
@@ -275,6 +306,25 @@ mod tests {
     fn report(groups: Vec<GroupStatus>) -> NodeReport {
         let clock = ClockReport { off_ms: Some(-31_557_600_000), agrees: false };
         NodeReport { disk: DiskStatus::default(), clock, groups }
+    }
+
+    fn node(node: u64, reachable: bool) -> NodeStatus {
+        NodeStatus {
+            node,
+            role: Role::Active,
+            replicas: 1,
+            addresses: NodeRow {
+                peer_address: String::new(),
+                grpc_address: String::new(),
+                http_address: String::new(),
+            },
+            reachable,
+            groups_led: 0,
+            disk: None,
+            clock: ClockReport::default(),
+            note: String::new(),
+            description: None,
+        }
     }
 
     fn confirmed(ms: u64, status: GroupStatus) -> GroupStatus {
@@ -345,22 +395,6 @@ mod tests {
     #[test]
     fn what_is_wrong_comes_in_words_and_the_worst_first() {
         let (clock, disk) = (ClockReport { off_ms: Some(0), agrees: true }, DiskStatus::default());
-        let node = |node, reachable| NodeStatus {
-            node,
-            role: Role::Active,
-            replicas: 1,
-            addresses: NodeRow {
-                peer_address: String::new(),
-                grpc_address: String::new(),
-                http_address: String::new(),
-            },
-            reachable,
-            groups_led: 0,
-            disk: None,
-            clock: ClockReport::default(),
-            note: String::new(),
-            description: None,
-        };
         let low = DiskStatus { free_bytes: 9 << 20, reserve_bytes: 10 << 20, low: true };
         let replica = |node, lag, voter| ReplicaView {
             node,
@@ -406,6 +440,44 @@ mod tests {
             ],
             "node 9 was not asked"
         );
+    }
+
+    #[test]
+    fn groups_that_are_in_fewer_zones_than_they_could_be_are_told() {
+        let zoned = |(id, zone): (u64, &&str)| {
+            let zone = (!zone.is_empty()).then(|| (*zone).to_owned());
+            let description = Some(NodeDescription { zone, ..NodeDescription::default() });
+            NodeStatus { description, ..node(id, true) }
+        };
+        let group = |(id, nodes): (u16, &&[u64])| {
+            let replica = |node: &u64| ReplicaView {
+                node: *node,
+                voter: *node < 9,
+                ..ReplicaView::default()
+            };
+            let replicas = nodes.iter().map(replica).collect();
+            GroupView { id: GroupId(id), leader: Some(1), term: 1, led_ms: None, replicas }
+        };
+        let tells = "several replicas in one zone, and none in another that has nodes for them";
+        for (zones, groups, told) in [
+            (["a", "a", "b", "c"], [&[1, 2, 3][..], &[1, 3, 4]], Some("group 1 has")),
+            (["a", "a", "b", "c"], [&[1, 2, 3], &[1, 2, 4]], Some("groups 1, 2 have")),
+            (["a", "a", "b", "b"], [&[1, 2, 3], &[1, 2, 4]], None),
+            // What says no zone is in none: it makes nothing crowded, and takes nothing for its zone.
+            (["a", "a", "b", ""], [&[1, 2, 3], &[1, 3, 4]], None),
+            (["a", "a", "b", ""], [&[1, 2, 3], &[1, 2, 4]], Some("group 2 has")),
+            (["", "", "", "a"], [&[1, 2, 3], &[1, 2, 3]], None),
+            // One that comes does not count yet.
+            (["a", "b", "c", "d"], [&[1, 2, 3, 9], &[1, 2]], None),
+        ] {
+            let nodes: Vec<NodeStatus> = (1..).zip(&zones).map(zoned).collect();
+            let views: Vec<GroupView> = (1..).zip(&groups).map(group).collect();
+            let told = told.map(|some| format!("{some} {tells}"));
+            assert_eq!(crowded(&nodes, &views), told, "{zones:?}: {groups:?}");
+        }
+        let mut nodes: Vec<NodeStatus> = (1..).zip(&["a", "a", "b", "c"]).map(zoned).collect();
+        nodes[3].role = Role::Draining;
+        assert_eq!(crowded(&nodes, &[group((1, &&[1, 2, 3][..]))]), None, "it takes nothing");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! At the catalog's leader: has replicas move to where they should be, one after the other, until
-//! nodes that leave hold nothing and those that stay hold equally many. What is decided is an entry
-//! of the catalog's log; the groups follow it by themselves (`placement`). So whoever leads next goes
-//! on, and nobody has to remember anything.
+//! nodes that leave hold nothing, groups are spread over zones, and nodes that stay hold equally many.
+//! What is decided is an entry of the catalog's log; the groups follow it by themselves (`placement`).
+//! So whoever leads next goes on, and nobody has to remember anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use domain::{CatalogCommand, GroupId};
 use engine::placement::{Host, Move, Place, next_move};
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use replication::GroupStatus;
 use tokio::time::Instant;
 
@@ -20,15 +20,21 @@ use crate::upkeep::placement::Placement;
 const ROUND: Duration = Duration::from_millis(300);
 /// A node that said nothing for so long is not counted on.
 const SILENT_AFTER: Duration = Duration::from_secs(5);
+/// How often nodes are asked though nothing seems due: one that was started anew may be told another
+/// zone.
+const ASK_EVERY: Duration = Duration::from_secs(5);
 
 pub(crate) struct ReplicaBalancer {
     router: Arc<Router>,
     heard: BTreeMap<u64, Instant>,
+    /// By each node's last word.
+    zones: BTreeMap<u64, Option<String>>,
+    asked_at: Option<Instant>,
 }
 
 impl ReplicaBalancer {
     pub fn new(router: Arc<Router>) -> ReplicaBalancer {
-        ReplicaBalancer { router, heard: BTreeMap::new() }
+        ReplicaBalancer { router, heard: BTreeMap::new(), zones: BTreeMap::new(), asked_at: None }
     }
 
     pub async fn run(mut self) {
@@ -44,27 +50,34 @@ impl ReplicaBalancer {
             return;
         }
         let placement = Placement::read(&router.local.catalog());
-        if !is_due(&placement) {
+        let is_fresh = self.asked_at.is_some_and(|at| at.elapsed() < ASK_EVERY);
+        if is_fresh && !is_due(&placement, &self.zones) {
             return; // Mostly. Then nobody is asked anything.
         }
         let reports = self.ask(&placement).await;
-        let hosts = hosts(&placement, |node| {
+        let hosts = hosts(&placement, &self.zones, |node| {
             self.heard.get(&node).is_some_and(|at| at.elapsed() < SILENT_AFTER)
         });
         let Some(next) = next_move(&hosts, &places(&placement, &reports)) else { return };
         self.decide(next, &placement).await;
     }
 
-    /// What every node says of its groups.
+    /// What every node says of its groups, and of its zone.
     async fn ask(&mut self, placement: &Placement) -> BTreeMap<u64, NodeReport> {
-        let router = &self.router;
+        let router = self.router.clone();
         let own = router.local.id;
+        self.asked_at = Some(Instant::now());
         let others = placement.peers.keys().copied().filter(|node| *node != own);
-        let asked = others.map(|node| async move { (node, router.links.report(node).await) });
-        let answers = join_all(asked).await.into_iter();
-        let answers = answers.filter_map(|(node, report)| Some((node, report?)));
-        let reports: BTreeMap<u64, NodeReport> =
-            answers.chain([(own, router.local.report())]).collect();
+        let links = &router.links;
+        let asked = others.map(|node| async move {
+            (node, join(links.report(node), links.describe(node)).await)
+        });
+        let mut reports = BTreeMap::from([(own, router.local.report())]);
+        self.zones.insert(own, router.local.describe().zone);
+        for (node, (report, description)) in join_all(asked).await {
+            reports.extend(report.map(|report| (node, report)));
+            self.zones.extend(description.map(|description| (node, description.zone)));
+        }
         self.heard.extend(reports.keys().map(|node| (*node, Instant::now())));
         reports
     }
@@ -80,17 +93,24 @@ impl ReplicaBalancer {
 }
 
 /// Whether there would be a move if every group were as it shall be, and everybody answered.
-fn is_due(placement: &Placement) -> bool {
+fn is_due(placement: &Placement, zones: &BTreeMap<u64, Option<String>>) -> bool {
     let groups = data_groups(placement).map(|(group, wanted)| {
         (group, Place { wanted: wanted.clone(), voters: Some(wanted.clone()) })
     });
-    next_move(&hosts(placement, |_| true), &groups.collect()).is_some()
+    next_move(&hosts(placement, zones, |_| true), &groups.collect()).is_some()
 }
 
-fn hosts(placement: &Placement, reachable: impl Fn(u64) -> bool) -> BTreeMap<u64, Host> {
-    let leaving = |node| placement.states.draining.contains(&node);
-    let nodes = placement.peers.keys().copied();
-    nodes.map(|node| (node, Host { leaving: leaving(node), reachable: reachable(node) })).collect()
+fn hosts(
+    placement: &Placement,
+    zones: &BTreeMap<u64, Option<String>>,
+    reachable: impl Fn(u64) -> bool,
+) -> BTreeMap<u64, Host> {
+    let host = |node| Host {
+        leaving: placement.states.draining.contains(&node),
+        reachable: reachable(node),
+        zone: zones.get(&node).cloned().flatten(),
+    };
+    placement.peers.keys().map(|node| (*node, host(*node))).collect()
 }
 
 fn places(placement: &Placement, reports: &BTreeMap<u64, NodeReport>) -> BTreeMap<GroupId, Place> {

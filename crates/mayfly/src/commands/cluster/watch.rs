@@ -59,17 +59,50 @@ pub async fn joined(client: &Client, node: u64) -> anyhow::Result<()> {
 
 /// Until replicas and leaders are spread evenly, or nothing changes any more.
 pub async fn even(client: &Client) -> anyhow::Result<()> {
-    until_none(client, "spreading replicas", |status| uneven(status, |node| node.replicas)).await?;
-    let mut last = (0, Instant::now());
+    let mut still = Still::new();
+    let mut are_bound = false;
+    let replicas = |status: &v1::StatusResponse| {
+        let left = uneven(status, |node| node.replicas);
+        // Zones with few nodes may not permit that all hold equally much.
+        let have_zones = status.nodes.iter().any(|node| node.zone.is_some());
+        are_bound = still.look(left, is_moving(status)) && have_zones;
+        if are_bound { 0 } else { left }
+    };
+    until_none(client, "spreading replicas", replicas).await?;
+    let mut still = Still::new();
     let leaders = |status: &v1::StatusResponse| {
         let left = uneven(status, |node| node.groups_led);
-        if left != last.0 {
-            last = (left, Instant::now());
-        }
-        if last.1.elapsed() > STILL { 0 } else { left }
+        if still.look(left, false) { 0 } else { left }
     };
     until_none(client, "spreading leaders", leaders).await?;
-    terminal::line("replicas and leaders are spread evenly")
+    let bound = if are_bound { ", as far as zones permit" } else { "" };
+    terminal::line(format!("replicas and leaders are spread evenly{bound}"))
+}
+
+/// Since when something is as it is.
+struct Still {
+    left: u64,
+    since: Instant,
+}
+
+impl Still {
+    fn new() -> Still {
+        Still { left: 0, since: Instant::now() }
+    }
+
+    /// Whether as many are left as for long, and nothing is under way.
+    fn look(&mut self, left: u64, is_moving: bool) -> bool {
+        if left != self.left || is_moving {
+            *self = Still { left, since: Instant::now() };
+        }
+        left > 0 && self.since.elapsed() > STILL
+    }
+}
+
+/// Whether some replica is on its way.
+fn is_moving(status: &v1::StatusResponse) -> bool {
+    let data = status.groups.iter().filter(|group| group.id != 0);
+    data.flat_map(|group| &group.replicas).any(|replica| !replica.voter)
 }
 
 fn find(status: &v1::StatusResponse, node: u64) -> Option<&v1::NodeStatus> {
