@@ -484,18 +484,22 @@ impl Cluster {
 
     /// A client that knows every node.
     pub fn client(&self) -> anyhow::Result<Client> {
+        self.client_that_knows(&self.nodes)
+    }
+
+    /// A client that knows one node only.
+    pub fn client_of(&self, id: u64) -> anyhow::Result<Client> {
+        self.client_that_knows(&self.nodes[id as usize - 1..id as usize])
+    }
+
+    fn client_that_knows(&self, nodes: &[Node]) -> anyhow::Result<Client> {
         let secret = self.secret.map(str::to_owned);
         let tls = match self.is_plain {
             true => None,
             false => Some(Trust::Authorities(fs::read(self.certificate())?)),
         };
         let options = ClientOptions { secret, tls, ..ClientOptions::default() };
-        Ok(Client::with_options(self.nodes.iter().map(|node| &node.grpc), options)?)
-    }
-
-    /// A client that knows one node only.
-    pub fn client_of(&self, id: u64) -> anyhow::Result<Client> {
-        Ok(Client::connect([&self.nodes[id as usize - 1].grpc])?)
+        Ok(Client::with_options(nodes.iter().map(|node| &node.grpc), options)?)
     }
 
     pub fn start_node(&mut self, id: u64) -> anyhow::Result<()> {

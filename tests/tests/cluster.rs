@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use client::v1::{NodeRole, StatusResponse};
 use client::{Client, Message, QueuePath, SenderOptions};
+use domain::FEATURE_LEVEL_MORE_GROUPS;
 use mayfly_tests::{Cluster, Load, LoadOptions, Settings, mayfly};
 use tokio::process::Command;
 use tokio::task::JoinHandle;
@@ -326,4 +327,138 @@ async fn a_node_in_maintenance_leads_nothing_and_keeps_its_replicas() -> anyhow:
     let verdict = load.finish().await?;
     ensure!(verdict.holds(), "{:?}", verdict.violations);
     Ok(())
+}
+
+/// The level rises a moment after the founding.
+fn can_add_groups(status: &StatusResponse) -> bool {
+    status.feature_level >= FEATURE_LEVEL_MORE_GROUPS
+}
+
+/// The groups that these queues are on.
+async fn groups_of(client: &Client, queues: &[String]) -> anyhow::Result<BTreeSet<u32>> {
+    let mut groups = BTreeSet::new();
+    for queue in queues {
+        groups.insert(client.get_queue(queue).await?.group);
+    }
+    Ok(groups)
+}
+
+/// Creates queues of these names, and puts a message into each.
+async fn fill(client: &Client, prefix: &str, count: usize) -> anyhow::Result<Vec<String>> {
+    let queues: Vec<String> = (0..count).map(|number| format!("{prefix}-{number}")).collect();
+    for queue in &queues {
+        client.create_queue(queue, client::v1::QueueProperties::default()).await?;
+        let sender = client.sender(queue.as_str(), SenderOptions::default());
+        sender.submit(vec![Message::new(queue.as_bytes().to_vec())]).await?.await?;
+    }
+    Ok(queues)
+}
+
+/// Whether each of these has its message.
+async fn ensure_filled(client: &Client, queues: &[String]) -> anyhow::Result<()> {
+    for queue in queues {
+        let messages = client.peek(&QueuePath::main(queue.clone()), 0, 2).await?;
+        ensure!(messages.len() == 1, "{queue} has {} messages", messages.len());
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_groups_are_added_under_load_and_new_queues_are_put_on_them() -> anyhow::Result<()> {
+    let settings = Settings { data_groups: 2, secret: Some(SECRET), ..Settings::default() };
+    let mut cluster = Cluster::start(settings).await?;
+    let client = cluster.client()?;
+    let probe = Probe::start(&client, &["early-a", "early-b"]).await?;
+    cluster.wait_for_status("the feature level", can_add_groups).await?;
+    let early = ["early-a".to_owned(), "early-b".to_owned()];
+    let before = groups_of(&client, &early).await?;
+
+    let told = run(&cluster, 1, &["groups", "5"]).await?.map_err(anyhow::Error::msg)?;
+    ensure!(told.contains("there are 5 data groups"), "{told}");
+    let status = client.status(false).await?;
+    ensure!(status.data_groups == 5 && status.wrong.is_empty(), "{status:?}");
+    ensure!(is_spread(&status, &[1, 2, 3], 5, FACTOR), "{status:?}");
+    probe.phase("groups were added");
+    let late = fill(&client, "late", 3).await?;
+    ensure!(groups_of(&client, &late).await? == [3, 4, 5].into(), "each is put on an empty one");
+    ensure!(groups_of(&client, &early).await? == before, "what is there stays");
+
+    // Asked again, and of another node.
+    run(&cluster, 2, &["groups", "5"]).await?.map_err(anyhow::Error::msg)?;
+    let refused = run(&cluster, 2, &["groups", "4"]).await?.expect_err("never fewer");
+    ensure!(
+        refused.contains("there are 5 already, and never fewer") && !refused.contains('\n'),
+        "{refused}"
+    );
+
+    // Its configuration says 2 still.
+    cluster.kill(2)?;
+    let refused = run(&cluster, 1, &["groups", "6"]).await?.expect_err("one does not answer");
+    ensure!(refused.contains("start node 2, then ask again"), "{refused}");
+    cluster.start_node(2)?;
+    cluster
+        .wait_for_status("node 2 to hold all again", |status| {
+            status.data_groups == 5 && is_spread(status, &[1, 2, 3], 5, FACTOR)
+        })
+        .await?;
+    // Each group has one, so five more are one for each.
+    let later = fill(&client, "later", 5).await?;
+    ensure!(groups_of(&client, &later).await? == (1..=5).collect(), "all of them are open");
+    ensure_filled(&client, &late).await?;
+    ensure_filled(&client, &later).await?;
+
+    // One that joins knows them as well.
+    let fourth = cluster.join(2)?;
+    cluster
+        .wait_for_status("the fourth node's share", |status| {
+            is_spread(status, &[1, 2, 3, fourth], 5, FACTOR)
+        })
+        .await?;
+    ensure_filled(&cluster.client_of(fourth)?, &late).await?;
+    probe.finish(&client).await
+}
+
+/// A node that was refilled once has other replica ids than it was founded with; and one that is refilled
+/// later must not found again what it has founded.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_lost_their_disks_found_new_groups_once() -> anyhow::Result<()> {
+    let settings = Settings { data_groups: 2, secret: Some(SECRET), ..Settings::default() };
+    let mut cluster = Cluster::start(settings).await?;
+    let client = cluster.client()?;
+    cluster.wait_for_status("the feature level", can_add_groups).await?;
+    let early = fill(&client, "early", 2).await?;
+    let all = [1, 2, 3];
+    for node in [2, 3] {
+        cluster.kill(node)?;
+        std::fs::remove_dir_all(cluster.data_path(node))?;
+        cluster.start_node(node)?;
+        cluster
+            .wait_for_status("the node to be refilled", |status| is_spread(status, &all, 2, FACTOR))
+            .await?;
+        cluster.wait_all_vote().await?;
+    }
+
+    // Whoever leads the catalog dies as soon as it is decided: the rest goes on without it.
+    let status = client.status(false).await?;
+    let leads = status.groups.iter().find(|group| group.id == 0).map_or(0, |group| group.leader);
+    let via = all.into_iter().find(|node| *node != leads).unwrap_or(1);
+    run(&cluster, via, &["groups", "6", "--no-wait"]).await?.map_err(anyhow::Error::msg)?;
+    cluster.kill(leads)?;
+    cluster
+        .wait_for_status("the new groups to be open without it", |status| status.data_groups == 6)
+        .await?;
+    let late = fill(&client, "late", 4).await?;
+    ensure!(groups_of(&client, &late).await? == [3, 4, 5, 6].into(), "on each of the new ones");
+    // Nor does it know any more what it may have founded.
+    std::fs::remove_dir_all(cluster.data_path(leads))?;
+    cluster.start_node(leads)?;
+    cluster
+        .wait_for_status("all groups to be whole", |status| is_spread(status, &all, 6, FACTOR))
+        .await?;
+    cluster.wait_all_vote().await?;
+    // What the others hold alone is what it was refilled with.
+    let other = all.into_iter().find(|node| *node != leads).unwrap_or(1);
+    cluster.kill(other)?;
+    ensure_filled(&client, &early).await?;
+    ensure_filled(&client, &late).await
 }

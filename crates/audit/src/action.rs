@@ -37,6 +37,7 @@ actions! {
     NodeDrain, "node.drain", "A node is emptied, or is to be no longer.";
     NodeMaintenance, "node.maintenance", "A node is to lead nothing for a while, or is to lead again.";
     NodeRemove, "node.remove", "A node leaves the cluster.";
+    GroupsAdd, "groups.add", "The cluster is to have more data groups.";
     LeaderTransfer, "leader.transfer", "A group gets another leader.";
     ClockAdvance, "clock.advance", "The cluster's time is moved forward.";
     ProofRefuse, "proof.refuse", "A login, a token or a key was not good, or none was sent.";

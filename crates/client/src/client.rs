@@ -358,6 +358,16 @@ impl Client {
         self.shared.call(Repeat::Always, self.patience(), attempt).await.map(drop)
     }
 
+    /// Has the cluster have so many data groups, never fewer than it has. Returns once that is decided;
+    /// [`Client::status`] shows how many entities are put on.
+    pub async fn add_groups(&self, data_groups: u32) -> Result<(), Error> {
+        let request = v1::AddGroupsRequest { data_groups };
+        let attempt = |node: Arc<Node>, _| async move {
+            node.cluster().add_groups(node.request(request)).await
+        };
+        self.shared.call(Repeat::Always, self.patience(), attempt).await.map(drop)
+    }
+
     /// Takes a node out of the cluster for good: one that was drained, or with `dead` one that will
     /// never come back.
     pub async fn remove_node(&self, id: u64, dead: bool) -> Result<(), Error> {

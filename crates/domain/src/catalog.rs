@@ -13,7 +13,7 @@ use crate::{
 pub(crate) const FEATURE_LEVEL_FOUNDED: u32 = 1;
 /// Up to which this binary understands commands that not all versions know. Nobody proposes one of a level that
 /// a node of the cluster does not know: it could not read its log. Each level adds to the one before.
-pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_MATCH_BUDGET;
+pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_MORE_GROUPS;
 /// From which on there are join tokens.
 pub const FEATURE_LEVEL_JOIN_TOKENS: u32 = 2;
 /// From which on the level rises by itself to what all nodes know ([`CatalogCommand::RaiseFeatureLevel`]).
@@ -22,6 +22,8 @@ pub const FEATURE_LEVEL_RAISED: u32 = 3;
 pub const FEATURE_LEVEL_MAINTENANCE: u32 = 4;
 /// From which on the matching of an entry is limited ([`Command::LimitMatching`](crate::Command::LimitMatching)).
 pub const FEATURE_LEVEL_MATCH_BUDGET: u32 = 5;
+/// From which on data groups can be added ([`CatalogCommand::AddGroups`]).
+pub const FEATURE_LEVEL_MORE_GROUPS: u32 = 6;
 
 /// A name in the directory.
 #[derive(Clone, Debug, PartialEq)]
@@ -223,6 +225,12 @@ pub enum CatalogCommand {
     /// As `AddNode`, of a node that has a join token, which is used up by it; under the next free number if
     /// `node` is 0. A repeat, known by its request, answers the same.
     Join { token: u64, secret_hash: [u8; 32], request: u64, node: u64, row: Box<NodeRow> },
+    /// From now on there shall be so many data groups, never fewer than before. Entities are put on the new ones
+    /// once they are open. `directories`: nodes that may found them, each with the id of its data directory. A
+    /// repeat is `Done`.
+    AddGroups { data_groups: u16, directories: Vec<(u64, u32)> },
+    /// The first so many data groups have had a leader each: entities may be put on them. A repeat is `Done`.
+    OpenGroups { data_groups: u16 },
     /// All these nodes know this feature level. Refused if the cluster has others; a repeat is `Done`.
     RaiseFeatureLevel { level: u32, nodes: Vec<u64> },
 }

@@ -24,6 +24,8 @@ pub const PATH_CHARS_MAX: usize = 260;
 pub const NAME_CHARS_MAX: usize = 50;
 /// QUOTA-7.
 pub const SUBSCRIPTIONS_MAX: u32 = 2000;
+/// Most data groups of a cluster. Tens, not thousands: each is a log of its own on every replica.
+pub const DATA_GROUPS_MAX: u16 = 256;
 /// Most copies one send makes, of all its messages: what one log entry may write.
 pub const COPIES_MAX: u64 = 100_000;
 /// QUOTA-28.

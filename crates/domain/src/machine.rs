@@ -22,6 +22,7 @@ mod arrive;
 mod cancel_scheduled;
 mod catalog;
 mod commit;
+mod data_groups;
 mod delete_batch;
 mod fire;
 mod fire_locks;

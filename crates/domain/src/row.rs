@@ -88,6 +88,8 @@ pub enum Key {
     JoinToken(u64),
     /// A message that its topic has accepted, and not looked at with all its rules yet (RULE-41).
     Unmatched(EntityId, SequenceNumber),
+    /// Catalog: who founds a data group that came later than the cluster.
+    Founders(GroupId),
 }
 
 /// Which deadlines of an entity; each has at most one timer.
@@ -158,6 +160,9 @@ pub enum Row {
     Moves(u64),
     JoinToken(JoinTokenRow),
     Unmatched(Box<UnmatchedRow>),
+    /// Nodes, each with the id of the data directory it had when the group was added: one that has another by
+    /// now has lost what it may have promised, and founds nothing.
+    Founders(Vec<(u64, u32)>),
 }
 
 /// What the group as a whole remembers.
@@ -189,7 +194,8 @@ pub struct DeadlineRow {
 pub struct ClusterRow {
     /// Drawn when the cluster is created; a data directory of another cluster is refused.
     pub cluster_id: u128,
-    /// Data groups, fixed at creation: groups 1 to `data_groups`.
+    /// Data groups that entities are put on: groups 1 to `data_groups`. Those that were added and are not open
+    /// yet come after them.
     pub data_groups: u16,
     pub replication_factor: u8,
     /// Next entity id; ids are never reused (ENT-8).

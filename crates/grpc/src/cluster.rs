@@ -211,6 +211,19 @@ impl Cluster for ClusterService {
         self.door.call(request, serve).await
     }
 
+    async fn add_groups(
+        &self,
+        request: Request<v1::AddGroupsRequest>,
+    ) -> Result<Response<v1::AddGroupsResponse>, Status> {
+        let serve = |broker: Broker, asked: v1::AddGroupsRequest| async move {
+            // One that is too large for the type is refused like any that is too large.
+            let data_groups = u16::try_from(asked.data_groups).unwrap_or(u16::MAX);
+            broker.cluster().add_groups(data_groups).await.map_err(|error| status(&error))?;
+            Ok(Response::new(v1::AddGroupsResponse {}))
+        };
+        self.door.call(request, serve).await
+    }
+
     async fn remove_node(
         &self,
         request: Request<v1::RemoveNodeRequest>,
@@ -302,6 +315,7 @@ fn shown(status: ClusterStatus) -> v1::StatusResponse {
         answered_by: status.answered_by,
         wrong: status.wrong,
         feature_level: status.feature_level,
+        data_groups: status.data_groups.into(),
     }
 }
 

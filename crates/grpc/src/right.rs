@@ -156,6 +156,8 @@ asks! {
         format!("node {}{}", ask.id, if ask.cancel { " no longer" } else { "" });
     SetMaintenanceRequest, "Cluster/SetMaintenance", OPERATE, Some(Action::NodeMaintenance), |ask| String::new(),
         format!("node {}{}", ask.id, if ask.on { "" } else { " no longer" });
+    AddGroupsRequest, "Cluster/AddGroups", OPERATE, Some(Action::GroupsAdd), |ask| String::new(),
+        format!("{} data groups", ask.data_groups);
     RemoveNodeRequest, "Cluster/RemoveNode", OPERATE, Some(Action::NodeRemove), |ask| String::new(),
         format!("node {}{}", ask.id, if ask.dead { " as dead" } else { "" });
 }

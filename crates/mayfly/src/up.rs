@@ -91,7 +91,7 @@ pub struct UpArgs {
     /// or read along
     #[arg(long, env = "MAYFLY_INSECURE")]
     insecure: bool,
-    /// Raft groups for entities, fixed when the cluster is founded
+    /// Raft groups for entities that the cluster is founded with
     #[arg(long, value_name = "COUNT")]
     data_groups: Option<u16>,
     /// Memory for the databases of each node

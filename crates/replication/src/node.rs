@@ -1,6 +1,6 @@
 //! This node's replicas, and the way to its peers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -181,7 +181,20 @@ impl Replication {
     /// same on every node; a group that is on disk keeps the membership it has. A node that lost
     /// what it held founds nothing: its replica asks the others for its place.
     pub async fn add_group(&self, group: GroupId, members: BTreeSet<u64>) -> Result<(), Error> {
-        self.start_group(group, Some(members)).await
+        let founders = members.into_iter().map(|node| (node, 0)).collect();
+        self.start_group(group, Some(founders)).await
+    }
+
+    /// As [`Replication::add_group`], of a group that comes later than the cluster, when any node may have lost
+    /// its disk once: `founders` are nodes, each with the id of its data directory
+    /// ([`Replication::directory_id`]) when it was counted on. One that has another by now founds nothing, and
+    /// asks for its place.
+    pub async fn found_group(
+        &self,
+        group: GroupId,
+        founders: BTreeMap<u64, u32>,
+    ) -> Result<(), Error> {
+        self.start_group(group, Some(founders)).await
     }
 
     /// Starts this node's replica of a group that was founded without it, or goes on with one that
@@ -193,7 +206,7 @@ impl Replication {
     async fn start_group(
         &self,
         group: GroupId,
-        founders: Option<BTreeSet<u64>>,
+        founders: Option<BTreeMap<u64, u32>>,
     ) -> Result<(), Error> {
         let shared = self.shared.clone();
         if shared.groups.get(group).is_some() || !shared.starting.lock().insert(group) {
@@ -425,6 +438,17 @@ impl Replication {
     ) -> Result<Option<NodeDescription>, ChannelError> {
         let peer = self.peer(node)?;
         description::ask(&peer).await
+    }
+
+    /// The id of this node's data directory: another whenever it lost what it held.
+    pub fn directory_id(&self) -> u32 {
+        self.shared.site.data.as_ref().map_or(0, DataDir::id)
+    }
+
+    /// As [`Replication::directory_id`], of a peer.
+    pub async fn ask_directory_id(&self, node: u64) -> Result<u32, ChannelError> {
+        let peer = self.peer(node)?;
+        description::ask_directory_id(&peer).await
     }
 
     fn peer(&self, node: u64) -> Result<Arc<Peer>, ChannelError> {

@@ -58,7 +58,7 @@ pub type ForwardContent = fn(Outgoing, Bytes) -> Result<Arriving, String>;
 #[derive(Clone, Debug)]
 pub struct Founding {
     pub cluster_id: u128,
-    /// Fixed for ever. Default 16.
+    /// More may be added later. Default 16.
     pub data_groups: u16,
     /// Default 3, or the number of nodes if fewer.
     pub replication_factor: u8,

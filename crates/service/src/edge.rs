@@ -15,6 +15,7 @@ mod sender;
 mod authorization;
 mod broker;
 mod cluster;
+mod data_groups;
 mod entities;
 mod feature_level;
 mod health;

@@ -1,6 +1,7 @@
 //! What a node does for the cluster without being asked. What is decided is an entry of a log, so whoever
 //! leads next goes on, and nobody has to remember anything.
 
+mod added_groups;
 mod feature_level;
 mod forwarder;
 mod idle_coordinator;

@@ -36,6 +36,7 @@
 //! | 44 Moves | group u16 |
 //! | 45 JoinToken | id u64 |
 //! | 46 Unmatched | topic u64, sequence u64 |
+//! | 47 Founders | group u16 |
 //!
 //! A session that something follows ends in two zero bytes; a zero byte of its own is followed by
 //! 0xff, so that no session's keys lie among another's.
@@ -94,6 +95,7 @@ fn table(key: &Key) -> u8 {
         Key::Moves(..) => 44,
         Key::JoinToken(..) => 45,
         Key::Unmatched(..) => 46,
+        Key::Founders(..) => 47,
     }
 }
 
@@ -174,7 +176,9 @@ pub(crate) fn put_key(group: GroupId, key: &Key, out: &mut Vec<u8>) {
         Key::Node(number_of) | Key::NodeState(number_of) | Key::JoinToken(number_of) => {
             number(*number_of)
         }
-        Key::Group(group) | Key::Moves(group) => out.extend_from_slice(&group.0.to_be_bytes()),
+        Key::Group(group) | Key::Moves(group) | Key::Founders(group) => {
+            out.extend_from_slice(&group.0.to_be_bytes())
+        }
         Key::Session(entity, session)
         | Key::SessionLocked(entity, session)
         | Key::SessionState(entity, session) => {
@@ -254,6 +258,7 @@ pub fn decode_key(bytes: &[u8]) -> Option<(GroupId, Key)> {
         44 => Key::Moves(GroupId(rest.short()?)),
         45 => Key::JoinToken(rest.number()?),
         46 => Key::Unmatched(rest.entity()?, rest.sequence()?),
+        47 => Key::Founders(GroupId(rest.short()?)),
         _ => return None,
     };
     rest.0.is_empty().then_some((group, key))
@@ -410,6 +415,7 @@ mod tests {
             number().prop_map(Key::NodeState),
             any::<u16>().prop_map(|group| Key::Moves(GroupId(group))),
             number().prop_map(Key::JoinToken),
+            any::<u16>().prop_map(|group| Key::Founders(GroupId(group))),
         ]
     }
 

@@ -228,6 +228,8 @@ choice!(CatalogCommand {
     19 => Join { token, secret_hash, request, node, row },
     20 => RaiseFeatureLevel { level, nodes },
     21 => SetMaintenance { node, on },
+    22 => AddGroups { data_groups, directories },
+    23 => OpenGroups { data_groups },
 });
 record!(NodeRow { peer_address, grpc_address, http_address });
 record!(DirectoryRow { entity, group, name, kind, request, state });

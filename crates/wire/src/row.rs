@@ -63,6 +63,7 @@ pub fn put_row(row: &Row, out: &mut Vec<u8>) {
         Row::Moves(count) => put(count, out),
         Row::JoinToken(row) => put(row, out),
         Row::Unmatched(row) => put(row, out),
+        Row::Founders(directories) => put(directories, out),
     }
 }
 
@@ -110,6 +111,7 @@ pub fn decode_row(key: &Key, value: &[u8]) -> Result<Row, Error> {
         Key::Moves(_) => Row::Moves(take(&mut input)?),
         Key::JoinToken(_) => Row::JoinToken(take(&mut input)?),
         Key::Unmatched(..) => Row::Unmatched(take(&mut input)?),
+        Key::Founders(_) => Row::Founders(take(&mut input)?),
     };
     input.finish()?;
     Ok(row)

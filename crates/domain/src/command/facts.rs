@@ -190,6 +190,8 @@ impl CatalogCommand {
             | CatalogCommand::CreateJoinToken { .. }
             | CatalogCommand::RevokeJoinToken { .. }
             | CatalogCommand::Join { .. }
+            | CatalogCommand::AddGroups { .. }
+            | CatalogCommand::OpenGroups { .. }
             | CatalogCommand::RaiseFeatureLevel { .. } => (Repeat::Harmless, false),
         };
         Facts { adds_data, ..Facts::by(Requester::Node, repeat, None) }

@@ -40,7 +40,7 @@ variants!(Command, command_name, COMMANDS:
 variants!(CatalogCommand, catalog_name, CATALOG:
     Found Create CreateTopic CreateSubscription Created Withdraw Delete Deleted Seal Spare SetNode
     AddNode Drain Remove MoveReplica CreateJoinToken RevokeJoinToken Join RaiseFeatureLevel
-    SetMaintenance);
+    SetMaintenance AddGroups OpenGroups);
 variants!(SessionCommand, session_name, SESSION:
     Accept Receive Resume Renew Release SetState ReceiveDeferred DeleteBatch Fire);
 variants!(TopicCommand, topic_name, TOPIC:
@@ -426,6 +426,8 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
         (join, Harmless, &[]),
         (CatalogCommand::RaiseFeatureLevel { level: 3, nodes: vec![1] }, Harmless, &[]),
         (CatalogCommand::SetMaintenance { node: 1, on: true }, Harmless, &[]),
+        (CatalogCommand::AddGroups { data_groups: 4, directories: vec![(1, 7)] }, Harmless, &[]),
+        (CatalogCommand::OpenGroups { data_groups: 4 }, Harmless, &[]),
     ]
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use crate::catalog::FEATURE_LEVEL_FOUNDED;
+use crate::machine::data_groups::DataGroups;
 use crate::machine::join_tokens::{JoinTokens, Joining};
 use crate::machine::members::Members;
 use crate::machine::rules::check_rule;
@@ -90,6 +91,10 @@ impl<R: Rows> Catalog<'_, R> {
             CatalogCommand::Join { token, secret_hash, request, node, row } => {
                 self.join_tokens().join(token, secret_hash, Joining { request, node, row: *row })
             }
+            CatalogCommand::AddGroups { data_groups, directories } => {
+                self.data_groups().add(data_groups, directories)
+            }
+            CatalogCommand::OpenGroups { data_groups } => self.data_groups().open(data_groups),
             CatalogCommand::RaiseFeatureLevel { level, nodes } => {
                 self.members().raise_feature_level(level, &nodes)
             }
@@ -98,6 +103,10 @@ impl<R: Rows> Catalog<'_, R> {
 
     fn join_tokens(&mut self) -> JoinTokens<'_, R> {
         JoinTokens { at: self.at, members: Members { view: self.view } }
+    }
+
+    fn data_groups(&mut self) -> DataGroups<'_, R> {
+        DataGroups { members: self.members() }
     }
 
     fn members(&mut self) -> Members<'_, R> {

@@ -235,7 +235,7 @@ impl<R: Rows> Members<'_, R> {
     }
 
     /// The nodes that are neither leaving nor gone.
-    fn staying(&mut self) -> BTreeSet<u64> {
+    pub fn staying(&mut self) -> BTreeSet<u64> {
         let nodes = self.group(GroupId::CATALOG).unwrap_or_default();
         nodes.into_iter().filter(|node| self.stays(*node)).collect()
     }
@@ -247,12 +247,12 @@ impl<R: Rows> Members<'_, R> {
         }
     }
 
-    fn put_group(&mut self, group: GroupId, replicas: Vec<u64>) {
+    pub fn put_group(&mut self, group: GroupId, replicas: Vec<u64>) {
         self.view.put(Key::Group(group), Row::Group(GroupRow { replicas }));
     }
 
     /// How many data groups shall have a replica on a node.
-    fn groups_of(&mut self, node: u64) -> usize {
+    pub fn groups_of(&mut self, node: u64) -> usize {
         let mut held = 0;
         let (from, to) = (Key::Group(GroupId(1)), Key::Group(GroupId(u16::MAX)));
         self.view.scan(&from, &to, &mut |_, row| {

@@ -275,7 +275,8 @@ fn owner(key: &Key) -> Option<EntityId> {
         | Key::Group(_)
         | Key::NodeState(_)
         | Key::Moves(_)
-        | Key::JoinToken(_) => None,
+        | Key::JoinToken(_)
+        | Key::Founders(_) => None,
     }
 }
 

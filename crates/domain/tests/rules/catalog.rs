@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use domain::{
-    CatalogCommand, CatalogOutcome, Command, Creation, DirectoryRow, DirectoryState, EntityId,
-    EntityKind, FEATURE_LEVEL_JOIN_TOKENS, FEATURE_LEVEL_RAISED, GroupId, GroupRow, Key, NewRule,
-    NodeRow, NodeState, Outcome, Row, Span, SubscriptionProperties, TopicProperties,
+    CatalogCommand, CatalogOutcome, ClusterRow, Command, Creation, DirectoryRow, DirectoryState,
+    EntityId, EntityKind, FEATURE_LEVEL_JOIN_TOKENS, FEATURE_LEVEL_RAISED, GroupId, GroupRow, Key,
+    NewRule, NodeRow, NodeState, Outcome, Row, Span, SubscriptionProperties, TopicProperties,
 };
 
 use crate::support::{EPOCH, Group};
@@ -325,9 +325,97 @@ fn the_feature_level_rises_to_what_all_nodes_know() {
 }
 
 fn feature_level(group: &Group) -> u32 {
+    cluster(group).feature_level
+}
+
+fn cluster(group: &Group) -> ClusterRow {
     match group.rows.0.get(&Key::Cluster) {
-        Some(Row::Cluster(cluster)) => cluster.feature_level,
+        Some(Row::Cluster(cluster)) => cluster.clone(),
         other => panic!("{other:?}"),
+    }
+}
+
+/// Each row: what is asked, how the answer begins, and how many groups there are and are open then.
+#[test]
+fn data_groups_become_more_and_never_fewer() {
+    use CatalogCommand::*;
+    let of = |nodes: &[u64]| nodes.iter().map(|node| (*node, 70 + *node as u32)).collect();
+    let add = |data_groups, nodes: &[u64]| AddGroups { data_groups, directories: of(nodes) };
+    let open = |data_groups| OpenGroups { data_groups };
+    let drain = |cancel| Drain { node: 4, cancel };
+    let mut group = Group::empty();
+    assert!(matches!(ask(&mut group, add(3, &[1])), Outcome::Refused(_)), "there is no cluster");
+    assert!(matches!(ask(&mut group, open(1)), Outcome::Refused(_)), "there is no cluster");
+    assert_eq!(ask(&mut group, found(2, 2, &[1, 2, 3])), Outcome::Done);
+    let join = AddNode { node: 4, row: node("n4") };
+    for (command, told, placed, opened) in [
+        (add(1, &[1, 2, 3]), "data groups: there are 2 already, and never fewer", 2, 2),
+        (add(0, &[1, 2, 3]), "data groups: 0 are asked, allowed is 1 to 256", 2, 2),
+        (add(257, &[1, 2, 3]), "data groups: 257 are asked, allowed is 1 to 256", 2, 2),
+        // What is there already needs nobody.
+        (add(2, &[]), "done", 2, 2),
+        (
+            add(3, &[1]),
+            "data groups: a new one needs 2 nodes to be founded on, and 1 answer; start node 2, 3",
+            2,
+            2,
+        ),
+        // Nobody who is not in the cluster counts.
+        (add(3, &[1, 9]), "data groups: a new one needs 2 nodes", 2, 2),
+        (open(3), "data groups: there are 2, and 3 shall be open", 2, 2),
+        (add(4, &[1, 2, 3]), "done", 4, 2),
+        (add(4, &[1, 2, 3]), "done", 4, 2),
+        (add(3, &[1, 2, 3]), "data groups: there are 4 already", 4, 2),
+        (open(3), "done", 4, 3),
+        (open(2), "done", 4, 3),
+        (open(4), "done", 4, 4),
+        (join, "done", 4, 4),
+        (drain(false), "done", 4, 4),
+        // Nor one that leaves.
+        (add(5, &[1, 4]), "data groups: a new one needs 2 nodes", 4, 4),
+        (drain(true), "done", 4, 4),
+        (add(256, &[1, 4]), "done", 256, 4),
+    ] {
+        let answer = tokens(&mut group, (1, command.clone()));
+        assert!(answer.starts_with(told), "{command:?}: {answer}");
+        assert!(!answer.contains('\n'), "{answer}");
+        let (from, to) = (Key::Group(GroupId(1)), Key::Group(GroupId(u16::MAX)));
+        assert_eq!(group.rows.0.range(from..=to).count(), placed, "{command:?}");
+        assert_eq!(cluster(&group).data_groups, opened, "{command:?}");
+    }
+    // Each is where least was, and says who founds it; those of the founding do not.
+    let founders = |id| match group.rows.0.get(&Key::Founders(GroupId(id))) {
+        Some(Row::Founders(founders)) => Some(founders.clone()),
+        _ => None,
+    };
+    for (id, on, founded_by) in [
+        (1, vec![1, 2], None),
+        (2, vec![2, 3], None),
+        (3, vec![1, 3], Some(vec![(1, 71), (3, 73)])),
+        (4, vec![1, 2], Some(vec![(1, 71), (2, 72)])),
+        (5, vec![1, 4], Some(vec![(1, 71), (4, 74)])),
+    ] {
+        assert_eq!((replicas(&group, id), founders(id)), (on, founded_by), "group {id}");
+    }
+}
+
+#[test]
+fn entities_are_put_on_a_new_group_once_it_is_open() {
+    let mut group = catalog(1);
+    assert_eq!(created(&mut group, "a").group, GroupId(1));
+    let directories = vec![(1, 7)];
+    let add = CatalogCommand::AddGroups { data_groups: 3, directories };
+    assert_eq!(ask(&mut group, add), Outcome::Done);
+    assert_eq!(created(&mut group, "b").group, GroupId(1), "none is open");
+    assert_eq!(ask(&mut group, CatalogCommand::OpenGroups { data_groups: 2 }), Outcome::Done);
+    let on: Vec<u16> =
+        ["c", "d", "e"].into_iter().map(|name| created(&mut group, name).group.0).collect();
+    assert_eq!(on, [2, 2, 1], "where the fewest are, and the third is not open");
+    for (name, stays) in [("a", 1), ("b", 1), ("c", 2)] {
+        match group.rows.0.get(&Key::Directory(name.to_owned())) {
+            Some(Row::Directory(row)) => assert_eq!(row.group, GroupId(stays), "{name}"),
+            other => panic!("{name}: {other:?}"),
+        }
     }
 }
 

@@ -310,7 +310,8 @@ pub fn rows_of(rows: &MemoryRows, entity: EntityId) -> usize {
         | Key::Group(_)
         | Key::NodeState(_)
         | Key::Moves(_)
-        | Key::JoinToken(_) => None,
+        | Key::JoinToken(_)
+        | Key::Founders(_) => None,
     };
     rows.0.keys().filter(|key| owner(key) == Some(entity)).count()
 }

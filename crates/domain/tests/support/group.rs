@@ -236,6 +236,7 @@ fn matches(key: &Key, row: &Row) -> bool {
         Key::Moves(_) => matches!(row, Row::Moves(_)),
         Key::JoinToken(_) => matches!(row, Row::JoinToken(_)),
         Key::Unmatched(..) => matches!(row, Row::Unmatched(_)),
+        Key::Founders(_) => matches!(row, Row::Founders(_)),
     }
 }
 

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use anyhow::anyhow;
 use clap::Subcommand;
 use client::v1;
-use domain::FEATURE_LEVEL_KNOWN;
+use domain::{DATA_GROUPS_MAX, FEATURE_LEVEL_KNOWN};
 
 use crate::connect::Connect;
 use crate::terminal;
@@ -20,13 +20,14 @@ Examples:
   mayfly cluster status --json | jq '.groups[] | select(.leader == 0)'
   mayfly cluster transfer --queue orders 2       node 2 shall lead the group of 'orders'
   mayfly cluster maintenance on 2                it leads nothing, and may be stopped without a pause
+  mayfly cluster groups 64                       new entities are put on the new groups
   mayfly cluster drain 1 && mayfly cluster remove 1
   mayfly cluster remove 3 --dead                 it will never come back: others take its place
   mayfly cluster token --node 4 > token          admits node 4 within an hour, once
 
 A node joins with one command on its machine, 'mayfly serve --data-dir … --join host:port', and a join
-token (--token-file) or the cluster's secret. What add, drain, remove and rebalance ask for the cluster does by itself: they may
-be interrupted, and run again to go on watching.";
+token (--token-file) or the cluster's secret. What add, drain, groups, remove and rebalance ask for the
+cluster does by itself: they may be interrupted, and run again to go on watching.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -100,6 +101,14 @@ enum ClusterCommand {
         #[command(flatten)]
         watching: Watching,
     },
+    /// Have more data groups, for entities that are created from then on
+    Groups {
+        /// How many there shall be, never fewer than there are
+        #[arg(value_parser = clap::value_parser!(u16).range(1..=i64::from(DATA_GROUPS_MAX)))]
+        count: u16,
+        #[command(flatten)]
+        watching: Watching,
+    },
     /// Take a node out of the cluster, for good
     Remove {
         /// A node that was drained
@@ -170,6 +179,7 @@ pub async fn run(args: ClusterArgs) -> anyhow::Result<()> {
         ClusterCommand::Maintenance { switch, node, watching } => {
             maintenance(&watching, node, switch == Switch::On).await
         }
+        ClusterCommand::Groups { count, watching } => groups(&watching, count.into()).await,
         ClusterCommand::Remove { node, dead, watching } => {
             let client = watching.connect.client()?;
             client.remove_node(node, dead).await?;
@@ -196,6 +206,16 @@ async fn maintenance(watching: &Watching, node: u64, on: bool) -> anyhow::Result
     terminal::line(format!(
         "node {node} leads nothing; 'mayfly cluster maintenance off {node}' ends that, a restart does not"
     ))
+}
+
+async fn groups(watching: &Watching, count: u32) -> anyhow::Result<()> {
+    let client = watching.connect.client()?;
+    client.add_groups(count).await?;
+    if watching.no_wait {
+        return Ok(());
+    }
+    watch::groups_open(&client, count).await?;
+    terminal::line(format!("there are {count} data groups; what is on one of them stays there"))
 }
 
 async fn add(watching: &Watching, node: v1::NodeAddress) -> anyhow::Result<()> {

@@ -43,15 +43,17 @@ pub(crate) struct Site {
 impl Site {
     /// Starts this node's replica of a group. Where nothing is on disk yet and there are founders,
     /// it brings the group into being with them, who therefore are the same on every node; elsewhere
-    /// the membership on disk stands. A replica that has none asks for its place.
+    /// the membership on disk stands. A replica that has none asks for its place. `founders`: their nodes, and
+    /// as which incarnations they found it.
     pub async fn start(
         &self,
         group: GroupId,
-        founders: Option<BTreeSet<u64>>,
+        founders: Option<BTreeMap<u64, u32>>,
     ) -> Result<Group, Error> {
-        if founders.as_ref().is_some_and(|founders| !founders.contains(&self.node)) {
+        if founders.as_ref().is_some_and(|founders| !founders.contains_key(&self.node)) {
             return Err(Error::NotAMember { group, node: self.node });
         }
+        let founds_as = founders.as_ref().and_then(|founders| founders.get(&self.node)).copied();
         if let Some(shortened) = self.log.shortened(group) {
             return Err(Error::LogShortened {
                 group,
@@ -60,7 +62,7 @@ impl Site {
             });
         }
         let storage = |reason: String| Error::Storage { group, reason };
-        let incarnation = self.incarnation(group, founders.is_some()).await?;
+        let incarnation = self.incarnation(group, founds_as).await?;
         let replica = Replica::open(group, self.rows.clone(), self.observer.clone())
             .map_err(|error| storage(error.to_string()))?;
         let replica = Arc::new(replica);
@@ -96,7 +98,8 @@ impl Site {
         tokio::spawn(pump.run());
         tokio::spawn(read::serve(raft.clone(), waiting));
         tokio::spawn(leadership::announce(id, raft.clone(), replica.clone()));
-        if let Some(founders) = founders.filter(|_| incarnation == 0) {
+        // One that lost its disk since it was counted on founds nothing: it may have done so before.
+        if let Some(founders) = founders.filter(|_| founds_as == Some(incarnation)) {
             self.initialise(group, &raft, founders).await?;
         }
         let (wanted, of_membership) = watch::channel(None);
@@ -129,20 +132,23 @@ impl Site {
     }
 
     /// Which incarnation this node's replica of a group is: the node's own for one that was there when
-    /// the group was founded, and for one that comes later one that no replica had before.
-    async fn incarnation(&self, group: GroupId, founds: bool) -> Result<u32, Error> {
+    /// the cluster was founded; the data directory's for a founder of a group that came later; and for one
+    /// that comes after its group one that no replica had before. `founds_as`: if it is a founder, 0 for one of
+    /// the cluster.
+    async fn incarnation(&self, group: GroupId, founds_as: Option<u32>) -> Result<u32, Error> {
         let own = self.data.as_ref().map_or(0, DataDir::incarnation);
-        match self.log.incarnation(group) {
+        let directory_id = self.data.as_ref().map_or(0, DataDir::id);
+        let begun = match self.log.incarnation(group) {
             Some(Incarnation::Runs(incarnation)) => return Ok(incarnation),
-            None if founds || self.log.held().contains(&group) => return Ok(own),
-            None | Some(Incarnation::Over) => (),
-        }
-        let drawn = rand::random::<u32>().max(1);
+            None if founds_as == Some(0) || self.log.held().contains(&group) => return Ok(own),
+            None if founds_as == Some(directory_id) => directory_id,
+            None | Some(Incarnation::Over) => rand::random::<u32>().max(1),
+        };
         let (log, rows) = (self.log.clone(), self.rows.clone());
         // A crash may have left rows of a former incarnation.
         run_blocking(move || rows.forget(group)).await.map_err(|_| Error::Stopped)??;
-        synced(|done| log.begin_incarnation(group, drawn, done)).await?;
-        Ok(drawn)
+        synced(|done| log.begin_incarnation(group, begun, done)).await?;
+        Ok(begun)
     }
 
     /// Removes what is on disk of a replica that has stopped and that its group needs no more.
@@ -160,12 +166,15 @@ impl Site {
         &self,
         group: GroupId,
         raft: &Raft,
-        members: BTreeSet<u64>,
+        founders: BTreeMap<u64, u32>,
     ) -> Result<(), Error> {
         if is_initialised(group, raft).await? {
             return Ok(());
         }
-        if first_leader(group, &members) == Some(self.node) {
+        let nodes = founders.keys().copied().collect();
+        let members: BTreeSet<u64> =
+            founders.iter().map(|(node, incarnation)| member::id_of(*node, *incarnation)).collect();
+        if first_leader(group, &nodes) == Some(self.node) {
             return initialise(group, raft, &members).await;
         }
         let head_start = self.timings.election_max * 2;

@@ -20,6 +20,18 @@ pub(crate) async fn ask(peer: &Peer) -> Result<Option<NodeDescription>, ChannelE
     }
 }
 
+/// Which data directory it has.
+pub(crate) async fn ask_directory_id(peer: &Peer) -> Result<u32, ChannelError> {
+    let mut client = peer.control.clone();
+    match client.recall(v1::RecallRequest {}).await {
+        Ok(reply) => {
+            peer.accepted();
+            Ok(reply.into_inner().directory_id)
+        }
+        Err(status) => Err(peer.not_reached(&status)),
+    }
+}
+
 /// As it goes over the wire.
 pub(crate) fn told(description: NodeDescription) -> v1::DescribeReply {
     let NodeDescription { version, feature_level, up_ms, certificates, led, zone } = description;

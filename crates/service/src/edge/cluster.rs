@@ -126,6 +126,7 @@ impl<'a> Cluster<'a> {
         ClusterStatus {
             wrong,
             feature_level: cluster.as_ref().map_or(0, |cluster| cluster.feature_level),
+            data_groups: cluster.as_ref().map_or(0, |cluster| cluster.data_groups),
             cluster_id: cluster.map(|cluster| cluster.cluster_id),
             durability: config.durability,
             development: config.development,

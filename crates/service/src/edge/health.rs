@@ -73,13 +73,17 @@ pub(super) fn not_ready(router: &Router, groups: &[GroupHealth], peers: &[PeerSt
     if placed.len() <= usize::from(cluster.data_groups) {
         return "the groups are not placed yet".to_owned();
     }
+    // Nothing is asked yet of those that are not open.
+    let is_open = |group: GroupId| group.0 <= cluster.data_groups;
+    let groups = groups.iter().filter(|group| is_open(group.id)).cloned().collect::<Vec<_>>();
+    let placed = placed.into_iter().filter(|(group, _)| is_open(*group));
     let (own, running) = (router.local.id, router.local.replication.status());
-    for (group, _) in placed.into_iter().filter(|(_, replicas)| replicas.contains(&own)) {
+    for (group, _) in placed.filter(|(_, replicas)| replicas.contains(&own)) {
         if !running.iter().any(|status| status.id == group) {
             return format!("group {group} does not run here yet");
         }
     }
-    let why = want_of_leaders(groups);
+    let why = want_of_leaders(&groups);
     if !why.is_empty() {
         return with_peers(why, peers);
     }

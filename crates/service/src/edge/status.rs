@@ -19,6 +19,8 @@ pub struct ClusterStatus {
     pub version: &'static str,
     /// What nodes may write into logs; 0 while this node knows no cluster.
     pub feature_level: u32,
+    /// On which entities are put: groups 1 to so many; 0 while this node knows no cluster.
+    pub data_groups: u16,
     pub answered_by: u64,
     pub nodes: Vec<NodeStatus>,
     pub groups: Vec<GroupView>,

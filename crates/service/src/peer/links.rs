@@ -60,6 +60,11 @@ impl Links {
         timeout(REPORT_TIMEOUT, self.replication.ask_description(node)).await.ok()?.ok()?
     }
 
+    /// The id of a node's data directory; `None` if it does not answer.
+    pub async fn directory_id(&self, node: u64) -> Option<u32> {
+        timeout(REPORT_TIMEOUT, self.replication.ask_directory_id(node)).await.ok()?.ok()
+    }
+
     /// As [`LocalNode::idle_report`](super::LocalNode::idle_report), of another node; nothing if it does
     /// not answer.
     pub async fn idle_report(&self, node: u64, asked: &[EntityId]) -> IdleReport {

@@ -23,6 +23,8 @@ pub(crate) struct Placement {
     pub groups: BTreeMap<GroupId, BTreeSet<u64>>,
     /// How often replicas of a data group were moved; one that never was is founded.
     pub moves: BTreeMap<GroupId, u64>,
+    /// Who founds a group that came later than the cluster, each with the id of its data directory then.
+    pub founders: BTreeMap<GroupId, BTreeMap<u64, u32>>,
 }
 
 impl Placement {
@@ -38,8 +40,13 @@ impl Placement {
             _ => None,
         });
         let moves = moves.collect();
+        let founders = groups.keys().filter_map(|group| match rows.get(&Key::Founders(*group)) {
+            Some(Row::Founders(founders)) => Some((*group, founders.into_iter().collect())),
+            _ => None,
+        });
+        let founders = founders.collect();
         let peers = nodes.map(|(node, row)| (node, row.peer_address)).collect();
-        Placement { peers, states, groups, moves }
+        Placement { peers, states, groups, moves, founders }
     }
 
     pub fn holds(&self, node: u64, group: GroupId) -> bool {
@@ -127,12 +134,12 @@ impl LocalReplicas {
     async fn start(&mut self, group: GroupId, placement: &Placement) {
         self.local.groups.get_or_create(group);
         let (replication, own) = (&self.local.replication, self.local.id);
-        let founders = placement.groups.get(&group).filter(|nodes| nodes.contains(&own));
-        let started = match founders {
-            Some(founders) if !placement.moves.contains_key(&group) => {
-                replication.add_group(group, founders.clone()).await
-            }
-            _ => replication.join_group(group).await,
+        let nodes = placement.groups.get(&group).filter(|nodes| nodes.contains(&own));
+        let nodes = nodes.filter(|_| !placement.moves.contains_key(&group));
+        let started = match (nodes, placement.founders.get(&group)) {
+            (Some(_), Some(founders)) => replication.found_group(group, founders.clone()).await,
+            (Some(founders), None) => replication.add_group(group, founders.clone()).await,
+            (None, _) => replication.join_group(group).await,
         };
         match started {
             Ok(()) | Err(ReplicationError::AlreadyRunning { .. }) => {
@@ -194,6 +201,7 @@ mod tests {
         rows.0.insert(Key::NodeState(1), Row::NodeState(NodeState::Draining));
         rows.0.insert(Key::NodeState(3), Row::NodeState(NodeState::Removed));
         rows.0.insert(Key::Moves(GroupId(1)), Row::Moves(2));
+        rows.0.insert(Key::Founders(GroupId(1)), Row::Founders(vec![(1, 7), (2, 8)]));
         let placement = Placement::read(&rows);
         let catalog = placement.wanted(GroupId(0)).expect("the catalog");
         assert_eq!(catalog.replicas, [1, 2, 4].into());
@@ -205,5 +213,6 @@ mod tests {
             (placement.states.removed, placement.moves),
             ([3].into(), [(GroupId(1), 2)].into())
         );
+        assert_eq!(placement.founders, [(GroupId(1), [(1, 7), (2, 8)].into())].into());
     }
 }

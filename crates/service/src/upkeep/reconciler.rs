@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::config::Founding;
 use crate::edge::{Catalog, Cluster, Intents, Router, catalog};
+use crate::upkeep::added_groups::open_groups;
 use crate::upkeep::leadership_balance::LeadershipBalance;
 use crate::upkeep::placement::{LocalReplicas, Placement};
 use crate::upkeep::succession::Succession;
@@ -78,6 +79,9 @@ impl Reconciler {
         let all_run = self.replicas.look(&placement).await;
         self.tell_addresses().await;
         self.raise_clocks(&rows).await;
+        if leads {
+            open_groups(&router, &cluster, &placement).await;
+        }
         if leads && Instant::now() >= self.reconcile_at {
             self.reconcile().await;
             self.reconcile_at = Instant::now() + RECONCILE_EVERY;

@@ -152,6 +152,10 @@ pub fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
         any::<(u64, bool)>().prop_map(|(node, cancel)| CatalogCommand::Drain { node, cancel }),
         any::<(u64, bool)>().prop_map(|(node, dead)| CatalogCommand::Remove { node, dead }),
         any::<(u64, bool)>().prop_map(|(node, on)| CatalogCommand::SetMaintenance { node, on }),
+        (any::<u16>(), vec(any::<(u64, u32)>(), 0..4)).prop_map(|(data_groups, directories)| {
+            CatalogCommand::AddGroups { data_groups, directories }
+        }),
+        any::<u16>().prop_map(|data_groups| CatalogCommand::OpenGroups { data_groups }),
         any::<(u16, u64, u64, u64)>().prop_map(|(group, from, to, moves)| {
             CatalogCommand::MoveReplica { group: GroupId(group), from, to, moves }
         }),

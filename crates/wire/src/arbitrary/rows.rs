@@ -169,6 +169,9 @@ pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {
             (Key::NodeState(node), Row::NodeState(states[state]))
         }),
         any::<(u16, u64)>().prop_map(|(id, moves)| (Key::Moves(GroupId(id)), Row::Moves(moves))),
+        (any::<u16>(), vec(any::<(u64, u32)>(), 0..4)).prop_map(|(id, directories)| {
+            (Key::Founders(GroupId(id)), Row::Founders(directories))
+        }),
         (any::<(u64, [u8; 32], Option<u64>)>(), at(), any::<Option<(u64, u64)>>()).prop_map(
             |((id, secret_hash, node), expires_at, used)| {
                 let used = used.map(|(node, request)| TokenUse { node, at: expires_at, request });

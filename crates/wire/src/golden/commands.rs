@@ -296,6 +296,14 @@ fn commands() {
             "0f14030201ac02",
         ),
         (
+            Command::Catalog(CatalogCommand::AddGroups {
+                data_groups: 300,
+                directories: vec![(1, 300), (2, 7)],
+            }),
+            "0f16ac020201ac020207",
+        ),
+        (Command::Catalog(CatalogCommand::OpenGroups { data_groups: 300 }), "0f17ac02"),
+        (
             Command::Catalog(CatalogCommand::Seal { name: name(), entity: ENTITY, idle_since: AT }),
             "0f0a064f7264657273ac0280d095ffbc31",
         ),

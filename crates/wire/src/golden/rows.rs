@@ -198,6 +198,7 @@ fn rows() {
         (Row::NodeState(NodeState::Removed), "0101"),
         (Row::NodeState(NodeState::Maintenance), "0102"),
         (Row::Moves(300), "01ac02"),
+        (Row::Founders(vec![(1, 300), (2, 7)]), "010201ac020207"),
         (
             Row::JoinToken(JoinTokenRow {
                 secret_hash: [7; 32],

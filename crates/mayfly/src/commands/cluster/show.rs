@@ -182,6 +182,7 @@ pub fn as_json(status: &v1::StatusResponse) -> Value {
         "development": status.development,
         "answered_by": status.answered_by,
         "feature_level": status.feature_level,
+        "data_groups": status.data_groups,
         "wrong": status.wrong,
         "nodes": status.nodes.iter().map(node).collect::<Vec<_>>(),
         "groups": status.groups.iter().map(group).collect::<Vec<_>>(),

@@ -35,6 +35,12 @@ pub async fn leads_nothing(client: &Client, node: u64) -> anyhow::Result<()> {
     until_none(client, &format!("handing over what node {node} leads"), left).await
 }
 
+/// Until entities are put on so many data groups.
+pub async fn groups_open(client: &Client, count: u32) -> anyhow::Result<()> {
+    let left = |status: &v1::StatusResponse| u64::from(count.saturating_sub(status.data_groups));
+    until_none(client, "founding groups", left).await
+}
+
 /// Until what a dead node held is held by others.
 pub async fn replaced(client: &Client, node: u64) -> anyhow::Result<()> {
     let left = |status: &v1::StatusResponse| {

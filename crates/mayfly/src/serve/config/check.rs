@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use amqp::server::IdleLimits;
+use domain::DATA_GROUPS_MAX;
 use service::{IdleConfig, Skew};
 use transport::Tls;
 
@@ -25,10 +26,8 @@ pub const FILTER: &str = "info,openraft=error";
 /// A key has 16 characters or more: what counts is that nobody tries for nothing, and that a client with
 /// an old key does not shut itself out at its first tries.
 const WRONG_KEYS_PER_MINUTE: u32 = 60;
-/// As long as a label of a Kubernetes node, where zones are named.
+/// Labels of Kubernetes' nodes, where zones are named, have up to 63.
 const ZONE_CHARS_MAX: usize = 64;
-/// Tens, not thousands: each is a log of its own on every replica.
-const DATA_GROUPS_MAX: u16 = 256;
 /// Less than a busy machine can measure, and more than anyone would call right.
 const OFFSET_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 /// Some SDKs refuse less than 5 s, and one sends heartbeats only when it is called.
