@@ -442,7 +442,7 @@ impl Replication {
 
     /// The id of this node's data directory: another whenever it lost what it held.
     pub fn directory_id(&self) -> u32 {
-        self.shared.site.data.as_ref().map_or(0, DataDir::id)
+        self.shared.site.directory_id()
     }
 
     /// As [`Replication::directory_id`], of a peer.

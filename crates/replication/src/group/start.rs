@@ -41,6 +41,11 @@ pub(crate) struct Site {
 }
 
 impl Site {
+    /// Which data directory is this node's; 0 where there is none.
+    pub fn directory_id(&self) -> u32 {
+        self.data.as_ref().map_or(0, DataDir::id)
+    }
+
     /// Starts this node's replica of a group. Where nothing is on disk yet and there are founders,
     /// it brings the group into being with them, who therefore are the same on every node; elsewhere
     /// the membership on disk stands. A replica that has none asks for its place. `founders`: their nodes, and
@@ -137,7 +142,7 @@ impl Site {
     /// the cluster.
     async fn incarnation(&self, group: GroupId, founds_as: Option<u32>) -> Result<u32, Error> {
         let own = self.data.as_ref().map_or(0, DataDir::incarnation);
-        let directory_id = self.data.as_ref().map_or(0, DataDir::id);
+        let directory_id = self.directory_id();
         let begun = match self.log.incarnation(group) {
             Some(Incarnation::Runs(incarnation)) => return Ok(incarnation),
             None if founds_as == Some(0) || self.log.held().contains(&group) => return Ok(own),
