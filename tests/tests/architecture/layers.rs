@@ -4,6 +4,7 @@ mod amqp;
 mod amqp_protocol;
 mod arm_template;
 mod auth;
+mod backup;
 mod chaos;
 mod client;
 mod definitions;
@@ -39,6 +40,7 @@ pub const CRATES: &[(&str, &[Layer])] = &[
     ("amqp", amqp::LAYERS),
     ("grpc", grpc::LAYERS),
     ("http", http::LAYERS),
+    ("backup", backup::LAYERS),
     ("client", client::LAYERS),
     ("arm-template", arm_template::LAYERS),
     ("definitions", definitions::LAYERS),

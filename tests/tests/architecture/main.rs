@@ -51,6 +51,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         "http",
         &["audit", "auth", "domain", "limits", "message-content", "service", "transport", "wire"],
     ),
+    // Bytes, their names, and where they are kept: nothing of the broker's.
+    ("backup", &[]),
     ("client", &["wire"]),
     // Azure's language of templates, by itself.
     ("arm-template", &[]),
@@ -69,6 +71,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "amqp",
             "audit",
             "auth",
+            "backup",
             "chaos",
             "client",
             "definitions",
@@ -100,7 +103,11 @@ const HOMES: &[(&str, &[&str])] = &[
     // Made in one place, and read in two: as people have them, and as peers show them.
     ("rcgen", &["mayfly"]),
     ("x509-cert", &["mayfly", "transport"]),
-    ("rustls", &["transport"]),
+    // Where backups are kept, and what they are sealed with. It chooses the provider of TLS, no more.
+    ("object_store", &["backup"]),
+    ("reqwest", &["backup"]),
+    ("ring", &["backup"]),
+    ("rustls", &["backup", "transport"]),
     ("rustls-native-certs", &["transport"]),
     ("tokio-rustls", &["transport"]),
     ("hdrhistogram", &["workload"]),
@@ -117,6 +124,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "grpc",
             "http",
             "client",
+            "backup",
             "workload",
             "chaos",
             "simulation",
@@ -212,6 +220,8 @@ const LICENCES: &[&str] = &[
     "BSD-3-Clause",
     "BSL-1.0",
     "CC0-1.0",
+    // Of data: lists of certificate authorities.
+    "CDLA-Permissive-2.0",
     "ISC",
     "MIT",
     "MIT-0",

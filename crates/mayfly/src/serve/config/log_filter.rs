@@ -6,13 +6,14 @@ use tracing_subscriber::EnvFilter;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Where a node's records come from: the crates of this workspace that it is made of.
-const OURS: [&str; 23] = [
+const OURS: [&str; 24] = [
     "amqp",
     "amqp_client",
     "amqp_protocol",
     "arm_template",
     "audit",
     "auth",
+    "backup",
     "chaos",
     "client",
     "definitions",

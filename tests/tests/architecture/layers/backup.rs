@@ -1,0 +1,30 @@
+//! The modules of `backup`.
+
+use super::Layer;
+
+pub const LAYERS: &[Layer] = &[
+    (&["chunk"], &[]),
+    (&["name", "error"], &["chunk"]),
+    (&["key"], &["chunk", "error"]),
+    (&["envelope"], &["error", "key"]),
+    (&["location"], &["error"]),
+    (&["store"], &["error", "location"]),
+    (&["lock"], &["chunk", "error", "key", "store"]),
+    (&["manifest"], &["chunk", "name"]),
+    (
+        &["repository"],
+        &["chunk", "envelope", "error", "key", "location", "lock", "manifest", "name", "store"],
+    ),
+    (&["unfinished"], &["chunk", "envelope", "error", "manifest", "repository"]),
+    (&["reader"], &["error", "manifest", "repository"]),
+    (
+        &["writer"],
+        &["chunk", "envelope", "error", "lock", "manifest", "name", "repository", "unfinished"],
+    ),
+    (&["verification"], &["chunk", "error", "manifest", "repository"]),
+    (&["retention"], &["manifest"]),
+    (
+        &["prune"],
+        &["chunk", "error", "lock", "manifest", "name", "repository", "retention", "unfinished"],
+    ),
+];
