@@ -44,6 +44,8 @@ enum Command {
     Rule(commands::rule::RuleArgs),
     /// Everything a cluster has, as a file; and a cluster as a file says
     Definitions(commands::definitions::DefinitionsArgs),
+    /// Backups in a directory or an S3-compatible store
+    Backup(commands::backup::BackupArgs),
     /// Send messages
     Send(commands::send::SendArgs),
     /// Receive messages, as JSON lines
@@ -119,6 +121,7 @@ impl Cli {
             Command::Subscription(args) => commands::subscription::run(args).await?,
             Command::Rule(args) => commands::rule::run(args).await?,
             Command::Definitions(args) => return commands::definitions::run(args).await,
+            Command::Backup(args) => commands::backup::run(args).await?,
             Command::Send(args) => commands::send::run(args).await?,
             Command::Receive(args) => commands::receive::run(args).await?,
             Command::Peek(args) => commands::peek::run(args).await?,

@@ -1,6 +1,7 @@
 //! Commands of those who work with queues, one file each.
 
 mod authorization;
+pub mod backup;
 pub mod bench;
 pub mod cert;
 pub mod chaos;

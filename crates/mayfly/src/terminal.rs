@@ -115,6 +115,17 @@ pub fn bar(what: &str, total: u64) -> ProgressBar {
     bar
 }
 
+/// A bar of so many bytes, on standard error; nothing where no person looks.
+pub fn byte_bar(what: &str, total: u64) -> ProgressBar {
+    let bar = ProgressBar::new(total);
+    let style = ProgressStyle::with_template(
+        "{msg} {wide_bar:.cyan/dim} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}",
+    );
+    bar.set_style(style.expect("the template is a constant"));
+    bar.set_message(what.to_owned());
+    bar
+}
+
 /// A bar of steps of which each takes its time, on standard error; nothing where no person looks.
 pub fn steps(what: &str) -> ProgressBar {
     let bar = ProgressBar::new(1);

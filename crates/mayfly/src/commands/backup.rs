@@ -1,0 +1,53 @@
+//! `mayfly backup`.
+
+mod key;
+mod list;
+mod place;
+mod prune;
+mod verify;
+
+use clap::Subcommand;
+use nix::sys::stat::{Mode, umask};
+
+const EXAMPLES: &str = "\
+Examples:
+  mayfly backup key /etc/mayfly/backup.key
+  mayfly backup list /var/backups/mayfly
+  mayfly backup list s3://my-bucket/mayfly --key-file /etc/mayfly/backup.key
+  mayfly backup verify /var/backups/mayfly                    the newest
+  mayfly backup verify /var/backups/mayfly 2026-11-27T09-15-00Z
+  mayfly backup prune /var/backups/mayfly --keep-within 1d --keep-daily 30 --dry-run
+
+A place is a directory (/a/directory, ./directory, file:///a/directory) or s3://bucket/prefix, of Amazon or of what
+speaks its protocol: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and the like say how it is
+reached. No cluster is asked.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct BackupArgs {
+    #[command(subcommand)]
+    command: BackupCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum BackupCommand {
+    /// Backups of a place, newest first
+    List(list::ListArgs),
+    /// Read all of a backup, and tell what is missing or damaged; exit code 1 if anything is
+    Verify(verify::VerifyArgs),
+    /// Delete the backups that are not to be kept, and what none of the others needs
+    Prune(prune::PruneArgs),
+    /// Write a new key, for encrypted backups
+    Key(key::KeyFileArgs),
+}
+
+pub async fn run(args: BackupArgs) -> anyhow::Result<()> {
+    // Messages are in backups, and keys in their files: what is made is for its owner alone.
+    umask(Mode::S_IRWXG | Mode::S_IRWXO);
+    match args.command {
+        BackupCommand::List(args) => list::run(args).await,
+        BackupCommand::Verify(args) => verify::run(args).await,
+        BackupCommand::Prune(args) => prune::run(args).await,
+        BackupCommand::Key(args) => key::run(&args),
+    }
+}
