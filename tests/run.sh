@@ -32,9 +32,9 @@ limit='timeout --foreground --verbose --kill-after=30 1200'
 host="$(rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)"
 export "CARGO_TARGET_${host}_RUNNER=$limit"
 say "tests"
+need_python
 cargo test --release --locked --workspace --no-fail-fast "$@"
 say "the official SDKs"
-need_python
 $limit python3 tests/sdk/run.py
 say "what deploy/ makes, but for what takes a fresh Debian or a cluster behind balancers"
 $limit python3 -B tests/deploy/run.py --quick
