@@ -44,6 +44,11 @@ fn texts(round: u64) -> Vec<Vec<u8>> {
 
 /// A backup of two groups, of which most does not change from round to round.
 async fn back_up(repository: &Repository, round: u64) -> anyhow::Result<()> {
+    back_up_again(repository, round, if round == 0 { 40 } else { 2 }).await
+}
+
+/// The same, where so many chunks have to be stored.
+async fn back_up_again(repository: &Repository, round: u64, stored: u64) -> anyhow::Result<()> {
     let mut writer = Writer::begin(repository).await?;
     let mut groups = vec![Group { id: 1, chunks: Vec::new() }, Group { id: 2, chunks: Vec::new() }];
     for (text, group) in texts(round).into_iter().zip([0, 1].into_iter().cycle()) {
@@ -63,7 +68,7 @@ async fn back_up(repository: &Repository, round: u64) -> anyhow::Result<()> {
         totals: Totals { entities: 2, messages: 20_000, bytes: 5_000_000 },
     };
     let summary = writer.finish(cut, &groups).await?;
-    ensure!(summary.stored.chunks == if round == 0 { 40 } else { 2 }, "{summary:?}");
+    ensure!(summary.stored.chunks == stored, "{summary:?}");
     Ok(())
 }
 
@@ -173,6 +178,11 @@ async fn damage_is_told_with_the_groups_it_belongs_to() -> anyhow::Result<()> {
         "{told}"
     );
 
+    ensure!(told.contains("unless the next backup stores them again"), "{told}");
+    back_up_again(&repository, 1, 2 + 2).await?;
+    let told = says(&["verify", place, "2026-11-27T09-15-00Z"], 0)?;
+    ensure!(told.contains("is whole"), "the next backup has mended it: {told}");
+
     let summary = dir.path().join("backups/2026-11-27T09-15-00Z");
     fs::write(&summary, "{}")?;
     let told = says(&["list", place], 1)?;
@@ -277,7 +287,9 @@ async fn within_an_s3_environment() -> anyhow::Result<()> {
     scenario(place, Some(&key_file(&dir)?)).await?;
     // Prunes of one prefix touch nothing of another.
     let outer = Repository::open(&"s3://mayfly-backups".parse()?, None).await?;
-    outer.prune(&Retention { keep_last: 1, ..Retention::default() }, false).await?;
+    outer
+        .prune(&Retention { keep_last: 1, ..Retention::default() }, false, std::future::pending())
+        .await?;
     ensure!(outer.verify(&outer.manifest(None).await?, |_| ()).await?.is_empty(), "whole");
     says(
         &["verify", place, "--key-file", dir.path().join("backup.key").to_str().context("text")?],

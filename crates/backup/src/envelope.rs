@@ -29,13 +29,16 @@ pub(crate) enum Kind {
     Contents = 2,
     Summary = 3,
     Unfinished = 4,
+    Suspects = 5,
 }
 
 impl Kind {
     fn purpose(self) -> Purpose {
         match self {
             Kind::Chunk => Purpose::Chunks,
-            Kind::Contents | Kind::Summary | Kind::Unfinished => Purpose::Manifests,
+            Kind::Contents | Kind::Summary | Kind::Unfinished | Kind::Suspects => {
+                Purpose::Manifests
+            }
         }
     }
 }

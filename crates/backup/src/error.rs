@@ -89,6 +89,8 @@ pub enum Error {
         "say which backups to keep: so many of the newest, or those of so long before the newest"
     )]
     NothingKept,
+    #[error("'{at}': stopped; what is deleted is deleted, and the next prune goes on")]
+    Stopped { at: String },
     #[error("the system gives no random numbers; look at its log")]
     Random,
 }

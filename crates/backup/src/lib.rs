@@ -11,6 +11,7 @@
 //! | `contents/<name>` | which chunks the groups of a backup consist of |
 //! | `backups/<name>` | what is said of a backup in a list; written last, and with it there is the backup |
 //! | `unfinished` | chunks that a backup stored which is under way or was broken off |
+//! | `suspects/<token>` | chunks that a verification found missing or damaged |
 //! | `locks/<token>.json` | who writes or prunes; one at a time |
 //!
 //! Reading order: where and how bytes are kept ([`Location`], `store`, `envelope`), what a backup is ([`Manifest`]),
@@ -35,6 +36,7 @@ mod writer;
 
 mod prune;
 mod retention;
+mod suspects;
 mod verification;
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::manifest::Summary;
 use crate::name::BackupName;
 use crate::repository::{Repository, contents_object, summary_object};
 use crate::retention::Retention;
+use crate::suspects::Suspects;
 use crate::unfinished;
 
 /// Objects that are deleted at a time, between two looks at the lock: what S3 takes in one request.
@@ -33,12 +34,17 @@ pub struct Pruned {
 impl Repository {
     /// Deletes backups that are not kept, then the chunks that no backup names. Backups go first, so that none is listed
     /// whose chunks are gone; a prune that is broken off leaves chunks for the next. `dry_run`: only says what it would
-    /// do, and writes nothing.
+    /// do, and writes nothing. `stop`: it ends when this does, and others can begin when it returns.
     ///
     /// # Errors
     /// A retention that keeps nothing in particular; [`Error::Busy`] while a backup is made; a damaged backup, of which
-    /// nobody knows which chunks it needs.
-    pub async fn prune(&self, retention: &Retention, dry_run: bool) -> Result<Pruned, Error> {
+    /// nobody knows which chunks it needs; [`Error::Stopped`].
+    pub async fn prune(
+        &self,
+        retention: &Retention,
+        dry_run: bool,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Pruned, Error> {
         if retention.is_empty() {
             return Err(Error::NothingKept);
         }
@@ -46,7 +52,10 @@ impl Repository {
             true => None,
             false => Some(self.lock("mayfly backup prune").await?),
         };
-        let pruned = self.pruned(retention, lock.as_ref()).await;
+        let pruned = tokio::select! {
+            pruned = self.pruned(retention, lock.as_ref()) => pruned,
+            () = stop => Err(Error::Stopped { at: self.store.at() }),
+        };
         if let Some(lock) = lock {
             lock.release().await;
         }
@@ -65,7 +74,7 @@ impl Repository {
         }
         // Before anything is deleted: a list that cannot be read ends it here.
         let named = self.named(&pruned.kept).await?;
-        self.remove(&pruned, lock).await?;
+        self.remove(&pruned, &named, lock).await?;
         (pruned.chunks, pruned.bytes) = self.sweep(&named, lock).await?;
         Ok(pruned)
     }
@@ -84,7 +93,12 @@ impl Repository {
         Ok(named)
     }
 
-    async fn remove(&self, pruned: &Pruned, lock: Option<&Lock>) -> Result<(), Error> {
+    async fn remove(
+        &self,
+        pruned: &Pruned,
+        named: &HashSet<[u8; 32]>,
+        lock: Option<&Lock>,
+    ) -> Result<(), Error> {
         let Some(lock) = lock else { return Ok(()) };
         for removed in pruned.removed.chunks(DELETES_MAX) {
             let summaries = removed.iter().map(|summary| summary_object(&summary.name));
@@ -106,7 +120,8 @@ impl Repository {
             lock.check().await?;
             self.store.delete(orphans.to_vec()).await?;
         }
-        Ok(())
+        let suspects = Suspects::read(self).await?;
+        suspects.settle(self, |id| !named.contains(&self.chunk_name(id))).await
     }
 
     /// Deletes the chunks that are not named; without a lock it counts them only.

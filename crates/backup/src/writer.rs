@@ -13,6 +13,7 @@ use crate::lock::Lock;
 use crate::manifest::{Cut, FORMAT, Group, Stored, Summary};
 use crate::name::BackupName;
 use crate::repository::{Repository, contents_object, summary_object};
+use crate::suspects::Suspects;
 use crate::unfinished;
 
 /// Chunks that are under way at a time, each twice in memory: as it was given and as it is stored.
@@ -34,6 +35,7 @@ pub struct Writer {
     uploads: JoinSet<Result<(ChunkId, u64), Error>>,
     /// What this backup and the one that was broken off before it have stored.
     unfinished: Vec<ChunkId>,
+    suspects: Suspects,
     noted: Instant,
     stored: Stored,
 }
@@ -57,6 +59,9 @@ impl Writer {
         }
         let unfinished = unfinished::read(repository, &known).await?;
         known.extend(&unfinished);
+        let suspects = Suspects::read(repository).await?;
+        let suspected = suspects.ids();
+        known.retain(|id| !suspected.contains(id));
         Ok(Writer {
             repository: repository.clone(),
             lock,
@@ -64,12 +69,14 @@ impl Writer {
             given: BTreeSet::new(),
             uploads: JoinSet::new(),
             unfinished,
+            suspects,
             noted: Instant::now(),
             stored: Stored::default(),
         })
     }
 
-    /// Chunks that need not be given: of the newest backups, and of one that was broken off.
+    /// Chunks that need not be given: of the newest backups, and of one that was broken off, but for those that were
+    /// found missing or damaged.
     pub fn known(&self) -> &BTreeSet<ChunkId> {
         &self.known
     }
@@ -115,10 +122,10 @@ impl Writer {
             }
         }
         let summary = self.list(cut, groups).await?;
-        let written = self.repository.store.delete(vec![unfinished::OBJECT.to_owned()]).await;
+        // The backup is there, whatever becomes of what helped: at worst chunks are stored once more.
+        let _ = self.suspects.settle(&self.repository, |id| self.given.contains(id)).await;
+        let _ = self.repository.store.delete(vec![unfinished::OBJECT.to_owned()]).await;
         self.lock.release().await;
-        // The backup is there: what lies about beside it is deleted by the next prune.
-        drop(written);
         Ok(summary)
     }
 

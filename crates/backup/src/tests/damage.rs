@@ -127,12 +127,16 @@ async fn verify_names_what_is_wrong_and_the_groups_it_belongs_to() {
     found.sort_by_key(|found| found.1.len());
     assert_eq!(found[0], (&object(b"three"), &[2].into(), &Fault::Damaged("it is cut off".into())));
     assert_eq!(found[1], (&object(b"two"), &[1, 2].into(), &Fault::Missing));
-    // A backup that is given all chunks anew mends it, in whose list they may be known.
-    let mut writer = crate::Writer::begin(&repository).await.expect("begun");
-    for text in [&b"two"[..], b"three"] {
-        super::put(&mut writer, text).await.expect("stored");
-    }
-    writer.finish(super::cut(AT_MS + 1), &super::groups(TEXTS)).await.expect("backed up");
+    // The next backup stores them again, which mends this one.
+    let next = back_up(&repository, AT_MS + 1000, TEXTS).await.expect("backed up");
+    assert_eq!(next.stored.chunks, 0, "nobody has said so yet");
+    repository.distrust(&faulty).await.expect("written");
+    let next = back_up(&repository, AT_MS + 2000, &TEXTS[..1]).await.expect("backed up");
+    assert_eq!(next.stored.chunks, 1, "what of them it has");
+    let next = back_up(&repository, AT_MS + 3000, TEXTS).await.expect("backed up");
+    assert_eq!(next.stored.chunks, 2, "until all of them were");
+    let next = back_up(&repository, AT_MS + 4000, TEXTS).await.expect("backed up");
+    assert_eq!(next.stored.chunks, 0, "and no longer");
     assert_eq!(repository.verify(&manifest, |_| ()).await.expect("read"), []);
 }
 

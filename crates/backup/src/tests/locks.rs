@@ -1,6 +1,7 @@
 //! One at a time, also where one was cut off, stood still, or came at the same moment.
 
 use std::fs;
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
@@ -38,7 +39,7 @@ async fn a_second_backup_and_a_prune_are_told_who_is_at_work() {
     let writer = Writer::begin(&repository).await.expect("begun");
     for error in [
         Writer::begin(&repository).await.err().expect("busy"),
-        repository.prune(&KEEP_ONE, false).await.expect_err("busy"),
+        repository.prune(&KEEP_ONE, false, pending()).await.expect_err("busy"),
     ] {
         assert!(matches!(error, Error::Busy { .. }), "{error}");
         let process = format!("(process {})", std::process::id());
@@ -46,9 +47,9 @@ async fn a_second_backup_and_a_prune_are_told_who_is_at_work() {
         assert!(told(&error).contains(&process), "{error}");
     }
     // It writes nothing, so it need not wait.
-    repository.prune(&KEEP_ONE, true).await.expect("counted");
+    repository.prune(&KEEP_ONE, true, pending()).await.expect("counted");
     writer.finish(cut(AT_MS), &[]).await.expect("backed up");
-    repository.prune(&KEEP_ONE, false).await.expect("pruned");
+    repository.prune(&KEEP_ONE, false, pending()).await.expect("pruned");
     assert_eq!(names(&repository).await.len(), 1);
 }
 

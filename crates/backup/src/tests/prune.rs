@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::future::{pending, ready};
 use std::time::Duration;
 
 use futures::TryStreamExt;
@@ -42,12 +43,12 @@ async fn a_retention_keeps_what_any_of_its_words_says() {
         (Retention { keep_daily: 9, ..NONE }, &[0, 9, 48]),
         (Retention { keep_daily: 2, keep_last: 2, ..within(2) }, &[0, 1, 2, 9]),
     ] {
-        let pruned = repository.prune(&retention, true).await.expect("counted");
+        let pruned = repository.prune(&retention, true, pending()).await.expect("counted");
         let ages = pruned.kept.iter().map(|summary| (AT_MS - summary.cut.taken_at_ms) / HOUR_MS);
         assert_eq!(ages.collect::<Vec<_>>(), kept, "{retention:?}");
         assert_eq!(pruned.kept.len() + pruned.removed.len(), AGES.len() + 1);
     }
-    let error = repository.prune(&NONE, false).await.expect_err("nothing is said");
+    let error = repository.prune(&NONE, false, pending()).await.expect_err("nothing is said");
     assert!(error.is_usage(), "{error}");
     assert_eq!(names(&repository).await.len(), AGES.len() + 1);
 }
@@ -78,9 +79,9 @@ proptest! {
             super::put(&mut broken, b"of no backup").await.expect("given");
             broken.abandon().await;
             let retention = Retention { keep_last, ..NONE };
-            let counted = repository.prune(&retention, true).await.expect("counted");
+            let counted = repository.prune(&retention, true, pending()).await.expect("counted");
             let before = objects(&repository, "chunks").await;
-            let pruned = repository.prune(&retention, false).await.expect("pruned");
+            let pruned = repository.prune(&retention, false, pending()).await.expect("pruned");
             assert_eq!((counted.chunks, counted.bytes), (pruned.chunks, pruned.bytes));
             let after = objects(&repository, "chunks").await;
             assert_eq!(before.len() - after.len(), pruned.chunks as usize);
@@ -108,8 +109,10 @@ async fn a_damaged_backup_keeps_everything_where_it_is() {
         let path = dir.path().join(object);
         let whole = fs::read(&path).expect("read");
         fs::write(&path, &whole[1..]).expect("written");
-        let error =
-            repository.prune(&Retention { keep_last: 1, ..NONE }, false).await.expect_err("told");
+        let error = repository
+            .prune(&Retention { keep_last: 1, ..NONE }, false, pending())
+            .await
+            .expect_err("told");
         assert!(matches!(error, Error::Damaged { .. }) && told(&error).contains(object), "{error}");
         fs::write(&path, whole).expect("written");
     }
@@ -126,10 +129,25 @@ async fn clusters_of_one_repository_are_counted_each_by_itself() {
         let cut = crate::Cut { cluster_id: cluster.into(), ..super::cut(at_ms) };
         writer.finish(cut, &[]).await.expect("backed up");
     }
-    let pruned =
-        repository.prune(&Retention { keep_last: 1, ..NONE }, false).await.expect("pruned");
+    let pruned = repository
+        .prune(&Retention { keep_last: 1, ..NONE }, false, pending())
+        .await
+        .expect("pruned");
     assert_eq!((pruned.kept.len(), pruned.removed.len()), (2, 2));
     assert_eq!(names(&repository).await, ["2026-11-27T09-15-03Z", "2026-11-27T09-15-01Z"]);
+}
+
+#[tokio::test]
+async fn a_prune_that_is_stopped_lets_others_come_and_the_next_goes_on() {
+    let (_dir, repository) = in_directory(None).await;
+    for (at_ms, text) in [(AT_MS, b"a"), (AT_MS + 1000, b"b")] {
+        back_up(&repository, at_ms, &[(1, &[text])]).await.expect("backed up");
+    }
+    let keep = Retention { keep_last: 1, ..NONE };
+    let error = repository.prune(&keep, false, ready(())).await.expect_err("stopped");
+    assert!(matches!(error, Error::Stopped { .. }), "{}", told(&error));
+    let pruned = repository.prune(&keep, false, pending()).await.expect("not busy");
+    assert_eq!((pruned.removed.len(), pruned.chunks), (1, 1));
 }
 
 /// Files that others laid there are not ours to delete.
@@ -141,7 +159,7 @@ async fn what_is_not_of_backups_is_left() {
     for other in others {
         fs::write(dir.path().join(other), "x").expect("written");
     }
-    repository.prune(&Retention { keep_last: 1, ..NONE }, false).await.expect("pruned");
+    repository.prune(&Retention { keep_last: 1, ..NONE }, false, pending()).await.expect("pruned");
     assert!(others.iter().all(|other| dir.path().join(other).exists()));
     assert_eq!(names(&repository).await.len(), 1);
 }

@@ -1,5 +1,6 @@
 //! Backups that were broken off, and what the next one makes of it.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -31,7 +32,7 @@ async fn a_backup_that_is_broken_off_leaves_the_list_and_the_next_goes_on_from_i
         writer.abandon().await;
         // What a prune deleted is known no more.
         let keep = crate::Retention { keep_last: 1, ..Default::default() };
-        let pruned = repository.prune(&keep, false).await.expect("pruned");
+        let pruned = repository.prune(&keep, false, pending()).await.expect("pruned");
         assert!(pruned.chunks >= 12, "{pruned:?}");
         let writer = Writer::begin(&repository).await.expect("begun");
         assert_eq!(writer.known().len(), 1);

@@ -8,6 +8,7 @@ mod verify;
 
 use clap::Subcommand;
 use nix::sys::stat::{Mode, umask};
+use tokio::signal::unix::{SignalKind, signal};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,5 +50,16 @@ pub async fn run(args: BackupArgs) -> anyhow::Result<()> {
         BackupCommand::Verify(args) => verify::run(args).await,
         BackupCommand::Prune(args) => prune::run(args).await,
         BackupCommand::Key(args) => key::run(&args),
+    }
+}
+
+/// Ends when this process is asked to end: what it holds at a place is let go of then, for others that wait.
+async fn interrupted() {
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => (),
+        _ = terminate.recv() => (),
     }
 }

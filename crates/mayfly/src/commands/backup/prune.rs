@@ -61,7 +61,7 @@ pub async fn run(args: PruneArgs) -> anyhow::Result<()> {
     };
     let repository = args.place.open().await?;
     let spinner = terminal::spinner("pruning");
-    let pruned = repository.prune(&retention, args.dry_run).await;
+    let pruned = repository.prune(&retention, args.dry_run, super::interrupted()).await;
     spinner.finish_and_clear();
     let pruned = pruned.map_err(|error| match error.is_usage() {
         true => terminal::usage(error.to_string()),

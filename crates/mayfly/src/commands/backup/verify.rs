@@ -42,6 +42,11 @@ pub async fn run(args: VerifyArgs) -> anyhow::Result<()> {
     } else {
         faulty.iter().try_for_each(|chunk| terminal::line(told(chunk)))?;
     }
+    if !faulty.is_empty()
+        && let Err(error) = repository.distrust(&faulty).await
+    {
+        terminal::note(&format!("the next backup will not store them again: {error}"));
+    }
     match faulty.len() {
         0 if args.json => Ok(()),
         0 => terminal::line(format!(
@@ -50,7 +55,8 @@ pub async fn run(args: VerifyArgs) -> anyhow::Result<()> {
             bytes(total)
         )),
         wrong => Err(anyhow!(
-            "{wrong} of {} chunks of {name} are missing or damaged: of {} it cannot be restored whole",
+            "{wrong} of {} chunks of {name} are missing or damaged: of {} it cannot be restored whole, unless \
+             the next backup stores them again, which it does where they are still the same",
             chunks.len(),
             listed(&groups)
         )),
