@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{AT_MS, Texts, back_up, in_directory, key, location, plain, read, told};
+use super::{AT_MS, Texts, back_up, in_directory, in_memory, key, location, plain, read, told};
 use crate::envelope::{Envelopes, Kind};
 use crate::error::Error;
 use crate::key::{Key, Keys};
@@ -107,6 +107,30 @@ async fn an_object_in_the_place_of_another_is_told() {
     }
 }
 
+/// Who has the key can seal anything under any name, and so can anybody where there is none. What a name or a summary
+/// says of the content holds all the same.
+#[tokio::test]
+async fn content_that_was_sealed_for_another_is_told() {
+    for key in [None, Some(key())] {
+        let repository = in_memory(key.as_ref()).await;
+        let summary = back_up(&repository, AT_MS, TEXTS).await.expect("backed up");
+        let manifest = repository.manifest(None).await.expect("there");
+        let chunk = repository.chunk_object(&crate::ChunkId::of(b"two"));
+        let contents = crate::repository::contents_object(&summary.name);
+        let others = serde_json::to_vec(&super::groups(&TEXTS[..1])).expect("JSON");
+        for (kind, object, plain) in
+            [(Kind::Chunk, &chunk, b"owt".to_vec()), (Kind::Contents, &contents, others)]
+        {
+            let sealed = repository.envelopes.pack(kind, object, &plain).expect("packed");
+            repository.store.put(object, sealed).await.expect("written");
+        }
+        let error = read(&repository, &manifest).await.expect_err("told");
+        assert!(told(&error).contains("its bytes are not those of its name"), "{error}");
+        let error = repository.manifest(None).await.expect_err("told");
+        assert!(told(&error).contains("it is not the list of this backup's chunks"), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn verify_names_what_is_wrong_and_the_groups_it_belongs_to() {
     let (dir, repository) = in_directory(None).await;
@@ -158,7 +182,10 @@ proptest! {
         let packed = envelopes.pack(Kind::Chunk, "chunks/00/00", &bytes).expect("packed");
         assert_eq!(envelopes.unpack(Kind::Chunk, "chunks/00/00", &packed, 400), Ok(bytes.clone()));
         assert!(envelopes.unpack(Kind::Summary, "chunks/00/00", &packed, 400).is_err());
+        assert!(envelopes.unpack(Kind::Chunk, "chunks/00/01", &packed, 400).is_err());
         assert!(bytes.is_empty() || envelopes.unpack(Kind::Chunk, "chunks/00/00", &packed, bytes.len() - 1).is_err());
+        let of_another = Envelopes { repository: "s".into(), ..envelopes };
+        assert!(of_another.unpack(Kind::Chunk, "chunks/00/00", &packed, 400).is_err());
     }
 
     /// A payload under a right checksum is as untrue as whoever made it: it claims any length, and unpacks to any.
