@@ -63,7 +63,7 @@ pub fn condition(refusal: &Refusal) -> &'static str {
         Refusal::TransactionTimedOut => TRANSACTION_TIMEOUT,
         Refusal::TransactionRolledBack { .. } => TRANSACTION_ROLLBACK,
         // What is missing is sent first, then this again: the edge's affair, and not done.
-        Refusal::SerialGap { .. } => UNAVAILABLE,
+        Refusal::SerialGap { .. } | Refusal::OtherCut { .. } => UNAVAILABLE,
         Refusal::PerhapsDone => UNKNOWN,
     }
 }

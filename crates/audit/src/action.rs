@@ -38,6 +38,8 @@ actions! {
     NodeMaintenance, "node.maintenance", "A node is to lead nothing for a while, or is to lead again.";
     NodeRemove, "node.remove", "A node leaves the cluster.";
     GroupsAdd, "groups.add", "The cluster is to have more data groups.";
+    BackupCreate, "backup.create", "All entities are copied, with their messages and keys.";
+    BackupRestore, "backup.restore", "A backup's entities come to be in this cluster.";
     LeaderTransfer, "leader.transfer", "A group gets another leader.";
     ClockAdvance, "clock.advance", "The cluster's time is moved forward.";
     ProofRefuse, "proof.refuse", "A login, a token or a key was not good, or none was sent.";

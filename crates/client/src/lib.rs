@@ -34,6 +34,7 @@ mod options;
 mod proof;
 mod route;
 
+mod backups;
 mod calls;
 mod client;
 mod entities;
@@ -48,6 +49,7 @@ mod session;
 mod sessions;
 mod transaction;
 
+pub use backups::{BackupStream, RestoreStream};
 pub use client::Client;
 pub use delivery::{Delivery, Disposition, QueuePath};
 pub use error::{Detail, Error};

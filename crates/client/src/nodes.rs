@@ -10,6 +10,7 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Request, Status};
 use tonic_health::pb::health_client::HealthClient;
 
+use crate::api::backups_client::BackupsClient;
 use crate::api::cluster_client::ClusterClient;
 use crate::api::entities_client::EntitiesClient;
 use crate::api::messaging_client::MessagingClient;
@@ -93,6 +94,12 @@ impl Node {
 
     pub fn entities(&self) -> EntitiesClient<Channel> {
         EntitiesClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX)
+    }
+
+    pub fn backups(&self) -> BackupsClient<Channel> {
+        BackupsClient::new(self.channel.clone())
+            .max_decoding_message_size(ANSWER_BYTES_MAX)
+            .max_encoding_message_size(ANSWER_BYTES_MAX)
     }
 
     pub fn cluster(&self) -> ClusterClient<Channel> {

@@ -13,7 +13,7 @@ use crate::{
 pub(crate) const FEATURE_LEVEL_FOUNDED: u32 = 1;
 /// Up to which this binary understands commands that not all versions know. Nobody proposes one of a level that
 /// a node of the cluster does not know: it could not read its log. Each level adds to the one before.
-pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_MORE_GROUPS;
+pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_BACKUP;
 /// From which on there are join tokens.
 pub const FEATURE_LEVEL_JOIN_TOKENS: u32 = 2;
 /// From which on the level rises by itself to what all nodes know ([`CatalogCommand::RaiseFeatureLevel`]).
@@ -24,6 +24,8 @@ pub const FEATURE_LEVEL_MAINTENANCE: u32 = 4;
 pub const FEATURE_LEVEL_MATCH_BUDGET: u32 = 5;
 /// From which on data groups can be added ([`CatalogCommand::AddGroups`]).
 pub const FEATURE_LEVEL_MORE_GROUPS: u32 = 6;
+/// From which on the cluster can be backed up, and restored ([`Command::Cut`](crate::Command::Cut)).
+pub const FEATURE_LEVEL_BACKUP: u32 = 7;
 
 /// A name in the directory.
 #[derive(Clone, Debug, PartialEq)]
@@ -233,6 +235,14 @@ pub enum CatalogCommand {
     OpenGroups { data_groups: u16 },
     /// All these nodes know this feature level. Refused if the cluster has others; a repeat is `Done`.
     RaiseFeatureLevel { level: u32, nodes: Vec<u64> },
+    /// A backup is to be restored into this cluster, which has no entity and never had one: from now on nothing
+    /// is created in it but by that. `taken_at`: when the backup was made, by its cluster's time. A repeat is
+    /// `Done`.
+    BeginRestore { restore: u128, taken_at: Timestamp },
+    /// Names of the backup's entities, all of which the data groups have.
+    RestoreNames { restore: u128, rows: Vec<DirectoryRow> },
+    /// All of the backup is there: ids of entities go on behind its own. A repeat is `Done`.
+    EndRestore { restore: u128, next_entity: u64 },
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -11,9 +11,9 @@ pub use facts::{Facts, Repeat, Requester, Sends};
 pub use weight::Weight;
 
 use crate::{
-    CatalogCommand, Commit, DeadlineKind, EntityId, ForwardCommand, LockToken, NewMessage, NewRule,
-    Origin, Properties, QueueId, QueueProperties, ReceiverId, Refusal, SequenceNumber,
-    SessionCommand, Span, SubscriptionProperties, Timestamp, TopicProperties,
+    CatalogCommand, Commit, DeadlineKind, EntityId, ForwardCommand, Key, LockToken, NewMessage,
+    NewRule, Origin, Properties, QueueId, QueueProperties, ReceiverId, Refusal, Row,
+    SequenceNumber, SessionCommand, Span, SubscriptionProperties, Timestamp, TopicProperties,
 };
 
 /// One log entry: what a proposer gathered, under one time stamp (TIME-4).
@@ -81,6 +81,24 @@ pub enum Command {
     LimitMatching {
         units_max: u64,
     },
+    /// What is applied up to this entry, all of it, is before this cut of the whole cluster, and what comes
+    /// later is behind it. Without effect for a group that has had it, or a later one.
+    Cut {
+        number: u64,
+    },
+    Restore(Restore),
+}
+
+/// Rows of a backup, as they were in a group of the cluster that it was made of. From the first to the last of a
+/// restore the group's leader does nothing by itself, and nothing arrives there that is forwarded: it could find
+/// a half. Without effect once it has ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Restore {
+    /// Drawn for all commands of it.
+    pub restore: u128,
+    pub rows: Vec<(Key, Row)>,
+    /// All that this group gets is there with these.
+    pub is_last: bool,
 }
 
 /// Creates a queue under an id the catalog issued. A repeat for the same id is `Done`.

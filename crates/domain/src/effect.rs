@@ -54,4 +54,6 @@ pub enum Effect {
     },
     /// Rows of a deleted entity wait for a `Sweep`.
     SweepWanted,
+    /// Entities came to be with all they have: what the engine knows is to be built anew.
+    Restored,
 }

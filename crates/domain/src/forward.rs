@@ -60,7 +60,15 @@ pub struct Destination {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ForwardCommand {
     Ship(Ship),
+    /// As [`ForwardCommand::ArriveBehind`], of a source whose group has had no cut.
     Arrive(Arrive),
+    /// The source's group has had this cut of the cluster when it said so. The destination's takes nothing in
+    /// from before a cut that it has had itself, nor from behind one that it has not: so what is under way
+    /// between two groups is in a cut of both exactly once.
+    ArriveBehind {
+        cut: u64,
+        arrive: Arrive,
+    },
     Shipped(Shipped),
     Unpark(Unpark),
     ForgetArrivals(ForgetArrivals),
@@ -106,6 +114,16 @@ pub struct Arrive {
     pub count: u32,
     pub skipped: u32,
     pub messages: Vec<Arriving>,
+}
+
+impl Arrive {
+    /// From behind that cut of the source's group; 0: there was none.
+    pub fn behind(self, cut: u64) -> ForwardCommand {
+        match cut {
+            0 => ForwardCommand::Arrive(self),
+            cut => ForwardCommand::ArriveBehind { cut, arrive: self },
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

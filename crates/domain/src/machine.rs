@@ -35,6 +35,8 @@ mod members;
 mod publish;
 mod receive_deferred;
 mod renew;
+mod restoration;
+mod restore;
 mod rules;
 mod select;
 mod send;
@@ -55,6 +57,7 @@ use crate::machine::entity::{Entity, EntityStep, Opening};
 use crate::machine::match_budget::MatchBudget;
 use crate::machine::nonce::Nonces;
 use crate::machine::producers::Producers;
+pub use crate::machine::restore::is_restoring;
 use crate::machine::rules::{Rules, TopicRules};
 use crate::machine::savepoint::Since;
 use crate::machine::view::View;
@@ -127,6 +130,7 @@ impl Machine {
             nonces: Nonces::new([0; 16]),
             budget: None,
             since: None,
+            cut: 0,
         }
     }
 
@@ -199,6 +203,8 @@ pub struct Step<'a, R> {
     budget: Option<MatchBudget>,
     /// Present while a transaction may be taken back.
     since: Option<Since>,
+    /// A cut that the current entry is before.
+    cut: u64,
 }
 
 impl<'a, R: Rows> Step<'a, R> {
@@ -211,10 +217,17 @@ impl<'a, R: Rows> Step<'a, R> {
         }
         self.meta.last_at = self.at;
         self.nonces = Nonces::new(entry.seed);
-        self.budget = None;
+        (self.budget, self.cut) = (None, 0);
         let outcomes = entry.commands.into_iter().map(|command| self.command(command)).collect();
         self.end_entry();
+        // All of the entry is before it, whatever was its order.
+        self.meta.cut = self.meta.cut.max(self.cut);
         outcomes
+    }
+
+    /// The last cut that the entries so far are behind.
+    pub fn last_cut(&self) -> u64 {
+        self.meta.cut
     }
 
     /// Ends the step.
@@ -292,6 +305,11 @@ impl<'a, R: Rows> Step<'a, R> {
                 self.budget = Some(MatchBudget::of(units_max));
                 Ok(Outcome::Done)
             }
+            Command::Cut { number } => {
+                self.cut = self.cut.max(number);
+                Ok(Outcome::Done)
+            }
+            Command::Restore(command) => command.apply(self),
         };
         outcome.unwrap_or_else(Outcome::Refused)
     }
@@ -342,6 +360,10 @@ impl<'a, R: Rows> Step<'a, R> {
         }
         let Step { at, view, effects, nonces, .. } = self;
         Ok(entity.open(id, Opening { at: *at, view, effects, nonces }))
+    }
+
+    fn is_restoring(&mut self) -> bool {
+        matches!(self.view.get(&Key::Restoring), Some(Row::Restoring(row)) if !row.has_ended)
     }
 
     fn producers(&mut self) -> Producers<'_, &'a R> {

@@ -92,6 +92,9 @@ pub enum Refusal {
     /// SEND-8: the requests from `expected` on did not arrive; send them first.
     #[error("serial gap; resend from {expected}")]
     SerialGap { expected: u64 },
+    /// Between groups: the group asked has had this cut of the cluster, and the one that asks another.
+    #[error("cut {cut} is the last one here; ask again when both have had the same")]
+    OtherCut { cut: u64 },
     /// SEND-8, ERR-28: a repeat whose first outcome is no longer known here. Not a certain refusal.
     #[error("this request may have been done before; its outcome is no longer known")]
     PerhapsDone,
@@ -143,6 +146,7 @@ impl Refusal {
             | Refusal::TransactionTimedOut
             | Refusal::TransactionRolledBack { .. } => "TransactionException",
             Refusal::SerialGap { .. } => "SerialGap",
+            Refusal::OtherCut { .. } => "OtherCut",
             Refusal::PerhapsDone => "ServiceTimeout",
         }
     }
@@ -175,6 +179,7 @@ impl Refusal {
             | Refusal::TransactionTimedOut
             | Refusal::TransactionRolledBack { .. } => "ERR-21",
             Refusal::SerialGap { .. } => "SEND-8",
+            Refusal::OtherCut { .. } => "FWD-4",
             Refusal::PerhapsDone => "ERR-28",
         }
     }

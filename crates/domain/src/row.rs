@@ -1,5 +1,5 @@
 //! Rows: everything a group remembers. One table per variant; the order of [`Key`] is the order of
-//! the bytes in storage (`store::keys` holds that as a property), so a table, an entity within a
+//! the bytes in storage (`wire::key` holds that as a property), so a table, an entity within a
 //! table, or a queue is one range. In every table the entity comes first, so that each table of an
 //! entity can be swept.
 
@@ -90,6 +90,53 @@ pub enum Key {
     Unmatched(EntityId, SequenceNumber),
     /// Catalog: who founds a data group that came later than the cluster.
     Founders(GroupId),
+    /// A backup is being restored into this group, or was; in the catalog, into this cluster.
+    Restoring,
+}
+
+impl Key {
+    /// The entity that the row goes with, wherever that is; none of what is the group's or the catalog's own.
+    pub fn entity(&self) -> Option<EntityId> {
+        match self {
+            Key::Entity(entity)
+            | Key::EntityState(entity)
+            | Key::Body(entity, _)
+            | Key::Scheduled(entity, _)
+            | Key::Deadline(entity, ..)
+            | Key::DuplicateId(entity, _)
+            | Key::DuplicateTime(entity, ..)
+            | Key::Sweep(entity)
+            | Key::Session(entity, _)
+            | Key::SessionMessage(entity, ..)
+            | Key::SessionHeld(entity, ..)
+            | Key::SessionFree(entity, _)
+            | Key::SessionLocked(entity, _)
+            | Key::SessionState(entity, _)
+            | Key::Subscription(entity, _)
+            | Key::Rule(entity, _)
+            | Key::BodyCopies(entity, _)
+            | Key::Unmatched(entity, _)
+            | Key::Arrival(_, entity) => Some(*entity),
+            Key::Message(queue, _)
+            | Key::Returned(queue, _)
+            | Key::Lock(queue, _)
+            | Key::Shipment(queue, _)
+            | Key::Parked(queue, ..) => Some(queue.entity),
+            Key::Meta
+            | Key::Producer(_)
+            | Key::ProducerSeen(..)
+            | Key::Outcome(..)
+            | Key::Cluster
+            | Key::Directory(_)
+            | Key::Node(_)
+            | Key::Group(_)
+            | Key::NodeState(_)
+            | Key::Moves(_)
+            | Key::JoinToken(_)
+            | Key::Founders(_)
+            | Key::Restoring => None,
+        }
+    }
 }
 
 /// Which deadlines of an entity; each has at most one timer.
@@ -163,6 +210,7 @@ pub enum Row {
     /// Nodes, each with the id of the data directory it had when the group was added: one that has another by
     /// now has lost what it may have promised, and founds nothing.
     Founders(Vec<(u64, u32)>),
+    Restoring(RestoringRow),
 }
 
 /// What the group as a whole remembers.
@@ -177,6 +225,8 @@ pub struct Meta {
     /// Since when the log has had no silence of `SILENCE_MAX`: it had a leader all the time, and
     /// whoever wanted to use an entity could.
     pub unbroken_since: Timestamp,
+    /// The last cut of the whole cluster that came by here; 0: none ever ([`Command::Cut`](crate::Command::Cut)).
+    pub cut: u64,
 }
 
 /// All that dropping a fresh message takes. Deadlines come in another order than messages: without it
@@ -202,6 +252,16 @@ pub struct ClusterRow {
     pub next_entity: u64,
     /// The command variants all nodes know.
     pub feature_level: u32,
+}
+
+/// What is being restored, and since when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestoringRow {
+    /// Drawn by who restores: nobody else goes on with it.
+    pub restore: u128,
+    pub begun_at: Timestamp,
+    /// All of it is there.
+    pub has_ended: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]

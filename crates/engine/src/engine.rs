@@ -71,6 +71,8 @@ impl Engine {
             Effect::Fanout { topic, copies_max } => self.fanout.set(topic, copies_max),
             Effect::Temporary { entity, window } => self.idle.temporary(entity, window),
             Effect::SweepWanted => self.timers.sweep_wanted(),
+            // Its owner builds another.
+            Effect::Restored => (),
             Effect::Session(effect) => self.session_effect(effect),
             Effect::Forward(effect) => self.forwards.effect(effect),
         }

@@ -11,8 +11,11 @@ use domain::{
 use crate::Engine;
 
 /// Arms everything the rows say will become due, and notes what can be received. One scan per
-/// table, however many entities there are.
+/// table, however many entities there are. Of what a backup has not brought all of yet there is nothing to do.
 pub(crate) fn rebuild(engine: &mut Engine, rows: &impl Rows) {
+    if domain::is_restoring(rows) {
+        return; // Once all is there, there will be another.
+    }
     let entities = entities(rows);
     states(engine, &entities, rows);
     locks(engine, &entities, rows);

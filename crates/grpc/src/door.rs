@@ -8,10 +8,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use audit::{Action, Caller, Protocol, Refused, Trail};
 use auth::{Access, Certified, Denied, Evidence, JoinToken, Principal, Right, claimed_name};
+use domain::Refusal;
 use limits::{Load, Party, Slot};
 use service::{Broker, KeyWatch, Transaction};
 use tonic::service::Interceptor;
-use tonic::{Code, Request, Response, Status};
+use tonic::{Code, Request, Response, Status, Streaming};
 use tonic_types::{ErrorDetails, StatusExt};
 use wire::v1;
 
@@ -96,6 +97,24 @@ impl Door {
             entry.end(outcome(&answer));
         }
         answer
+    }
+}
+
+impl Door {
+    /// As [`Door::call`], of what comes as a stream, which the first item says what is asked with.
+    pub async fn call_streaming<S, M: Ask, T, F: Future<Output = Result<Response<T>, Status>>>(
+        &self,
+        request: Request<Streaming<S>>,
+        first: impl FnOnce(S) -> Option<M>,
+        serve: impl FnOnce(Broker, M, Streaming<S>) -> F,
+    ) -> Result<Response<T>, Status> {
+        let (metadata, extensions, mut items) = request.into_parts();
+        let asked = items.message().await?.and_then(first).ok_or_else(|| {
+            let why = format!("{} begins with what it is about", M::METHOD);
+            crate::status::refused(Refusal::Argument { what: "request", why }, "")
+        })?;
+        let asked = Request::from_parts(metadata, extensions, asked);
+        self.call(asked, |broker, asked| serve(broker, asked, items)).await
     }
 }
 

@@ -11,6 +11,7 @@ mod status;
 
 mod door;
 
+mod backups;
 mod cluster;
 mod entities;
 mod messaging;

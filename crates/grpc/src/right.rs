@@ -35,7 +35,7 @@ pub(crate) trait Ask: Message {
     /// What it costs (QUOTA-34). Operators of the cluster are never held up.
     fn credits(&self) -> u64 {
         match Self::METHOD.split_once('/') {
-            Some(("Cluster", _)) => 0,
+            Some(("Cluster" | "Backups", _)) => 0,
             Some(("Entities", _)) => MANAGEMENT_CREDITS,
             _ => self.messages().max(1) as u64,
         }
@@ -194,6 +194,32 @@ asks_that_forward! {
     UpdateSubscriptionRequest, "Entities/UpdateSubscription", Action::EntityUpdate, |ask| below(&ask.topic, &ask.name);
 }
 
+/// Of what is about all that is in the cluster, keys and messages included.
+macro_rules! asks_for_all {
+    ($($request:ident, $method:literal, $action:expr;)*) => {
+        $(impl Ask for v1::$request {
+            const METHOD: &'static str = $method;
+            const ACTION: Option<Action> = Some($action);
+
+            fn object(&self) -> Option<String> {
+                None
+            }
+
+            fn needs(&self) -> Vec<Need> {
+                [OPERATE, MANAGE, LISTEN].map(|right| need(right, String::new())).into()
+            }
+        })*
+        #[cfg(test)]
+        const OF_ALL: &[(&str, &[Right], Option<Action>)] =
+            &[$(($method, OPERATE, Some($action))),*];
+    };
+}
+
+asks_for_all! {
+    CreateBackupRequest, "Backups/Create", Action::BackupCreate;
+    RestoreBegin, "Backups/Restore", Action::BackupRestore;
+}
+
 /// A transaction's steps each take what they would by themselves; a commit that names its operations
 /// again, what all of them do.
 impl Ask for v1::TransactRequest {
@@ -288,7 +314,7 @@ mod tests {
         let methods = services.flat_map(|service| {
             service.method.iter().map(|method| format!("{}/{}", service.name(), method.name()))
         });
-        let rows = TABLE.iter().chain(FORWARDING);
+        let rows = TABLE.iter().chain(FORWARDING).chain(OF_ALL);
         let mut table: BTreeMap<&str, &[Right]> =
             rows.map(|(method, rights, _)| (*method, *rights)).collect();
         // The steps of a transaction take theirs; a node that joins has its token.
@@ -304,7 +330,7 @@ mod tests {
     /// changes something. A rule or a purge takes Listen.
     #[test]
     fn what_changes_entities_or_the_cluster_is_audited() {
-        for (method, rights, action) in TABLE.iter().chain(FORWARDING) {
+        for (method, rights, action) in TABLE.iter().chain(FORWARDING).chain(OF_ALL) {
             let (_, name) = method.split_once('/').expect("a service and its method");
             let reads = ["Get", "List", "Status", "Now"].iter().any(|verb| name.starts_with(verb));
             let changes = !reads && [MANAGE, OPERATE].contains(rights);

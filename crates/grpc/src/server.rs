@@ -15,11 +15,13 @@ use tonic::transport::Server;
 use transport::Arrivals;
 
 use crate::admission::AdmissionLayer;
+use crate::api::backups_server::BackupsServer;
 use crate::api::cluster_server::ClusterServer;
 use crate::api::entities_server::EntitiesServer;
 use crate::api::messaging_server::MessagingServer;
 use crate::api::sessions_server::SessionsServer;
 use crate::api::transactions_server::TransactionsServer;
+use crate::backups::BackupsService;
 use crate::cluster::{ClusterService, Joining};
 use crate::connection::ConnectionSlots;
 use crate::connection_limit::ConnectionLimit;
@@ -32,6 +34,8 @@ use crate::transact_stream::TransactionsService;
 /// Largest request. A batch has at most 1 MiB of bodies and properties (QUOTA-6) and some framing;
 /// what is larger is refused before it is decoded.
 const REQUEST_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Of a backup: the names of as many chunks as some hundred gigabytes are, or a chunk.
+const BACKUP_REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Flow control: wide enough that a batch does not wait for window updates.
 const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
@@ -113,6 +117,10 @@ pub async fn serve(
     let entities = EntitiesServer::new(EntitiesService { door: door.clone() });
     let cluster = ClusterService { door: door.clone(), joining: config.joining };
     let cluster = ClusterServer::new(cluster);
+    let backups =
+        BackupsServer::new(BackupsService { door: door.clone(), stopping: stopping.clone() })
+            .max_decoding_message_size(BACKUP_REQUEST_BYTES_MAX)
+            .max_encoding_message_size(usize::MAX);
     let sessions = SessionsServer::new(SessionsService { door: door.clone() })
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);
@@ -140,6 +148,7 @@ pub async fn serve(
         .add_service(InterceptedService::new(sessions, ConnectionLimit))
         .add_service(InterceptedService::new(transactions, ConnectionLimit))
         .add_service(InterceptedService::new(cluster, ConnectionLimit))
+        .add_service(InterceptedService::new(backups, ConnectionLimit))
         .add_service(InterceptedService::new(health_service, ConnectionLimit))
         .add_service(InterceptedService::new(reflection, key_holder.clone()))
         .add_service(InterceptedService::new(older, key_holder))
@@ -164,7 +173,9 @@ async fn watch_health(broker: Broker, health: tonic_health::server::HealthReport
             true => tonic_health::ServingStatus::Serving,
             false => tonic_health::ServingStatus::NotServing,
         };
-        for service in ["", "Entities", "Messaging", "Sessions", "Transactions", "Cluster"] {
+        for service in
+            ["", "Entities", "Messaging", "Sessions", "Transactions", "Cluster", "Backups"]
+        {
             let service = match service {
                 "" => String::new(),
                 name => format!("mayfly.v1.{name}"),

@@ -116,7 +116,7 @@ fn labels(kind: &ErrorKind) -> Labels {
             rule: refusal.rule(),
             retry: match refusal {
                 // What is missing is sent first, then this again.
-                Refusal::SerialGap { .. } => v1::Retry::Yes,
+                Refusal::SerialGap { .. } | Refusal::OtherCut { .. } => v1::Retry::Yes,
                 Refusal::PerhapsDone => v1::Retry::PerhapsDone,
                 _ => v1::Retry::No,
             },
@@ -157,7 +157,8 @@ fn code(refusal: &Refusal) -> Code {
         | Refusal::InvalidOperation { .. }
         | Refusal::NoMatchingSubscription { .. }
         | Refusal::TransactionUnknown
-        | Refusal::SerialGap { .. } => Code::FailedPrecondition,
+        | Refusal::SerialGap { .. }
+        | Refusal::OtherCut { .. } => Code::FailedPrecondition,
         Refusal::MessageSizeExceeded { .. }
         | Refusal::Argument { .. }
         | Refusal::Undecodable { .. }

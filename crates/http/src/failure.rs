@@ -159,9 +159,10 @@ fn refused(refusal: &Refusal) -> (StatusCode, Option<u32>) {
         | Refusal::NotSupported { .. } => (StatusCode::BAD_REQUEST, Some(BAD_REQUEST)),
         // HTTP-28.
         Refusal::TopicBusy { .. } => (StatusCode::TOO_MANY_REQUESTS, Some(THROTTLED)),
-        Refusal::NoSession | Refusal::SerialGap { .. } | Refusal::PerhapsDone => {
-            (StatusCode::SERVICE_UNAVAILABLE, Some(THROTTLED))
-        }
+        Refusal::NoSession
+        | Refusal::SerialGap { .. }
+        | Refusal::OtherCut { .. }
+        | Refusal::PerhapsDone => (StatusCode::SERVICE_UNAVAILABLE, Some(THROTTLED)),
     }
 }
 

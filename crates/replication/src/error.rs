@@ -56,6 +56,21 @@ pub enum ProposeError {
     Unknown,
 }
 
+/// Why there are no rows of a cut.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum CutError {
+    /// It was not announced here, or nobody has asked for it in a while, or this process has started since.
+    #[error("nothing is held of that cut")]
+    Unknown,
+    /// It was not applied here yet.
+    #[error("the cut has not come by here yet")]
+    NotYet,
+    #[error("as many backups are under way as may be")]
+    Busy,
+    #[error("the rows cannot be read: {0}")]
+    Failed(String),
+}
+
 /// Why leadership stayed where it was.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum TransferError {

@@ -28,7 +28,7 @@ mod sockets;
 
 pub use config::{Config, Limits, Proof, Timings};
 pub use disk::DiskStatus;
-pub use error::{ChannelError, Error, ProposeError, TransferError};
+pub use error::{ChannelError, CutError, Error, ProposeError, TransferError};
 pub use group::status::GroupStatus;
 pub use member::Wanted;
 pub use metrics::{
@@ -45,4 +45,4 @@ pub use peer::channel::{Channel, ChannelReceiver, ChannelSender, Closed};
 pub use peer::connection::PeerStatus;
 pub use runs::Run;
 pub use sockets::{BoxSocket, Credential, Dialler, Doorkeeper, Socket, Visitor};
-pub use store::GroupRows;
+pub use store::{GroupRows, rows_in};

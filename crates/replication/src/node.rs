@@ -12,7 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use store::{DataDir, GroupRows, LogStore, RowStore};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{error, info, warn};
 
 use crate::blocking::run_blocking;
@@ -31,7 +31,7 @@ use crate::raft::config::raft_config;
 use crate::retention::Retention;
 use crate::runs::{Run, Runs};
 use crate::{
-    ChannelError, Clocks, Config, DiskStatus, Error, Incoming, NodeDescription, Observer,
+    ChannelError, Clocks, Config, CutError, DiskStatus, Error, Incoming, NodeDescription, Observer,
     PeerStatus, ProposeError, TransferError, Wanted, bootstrap, member, metrics,
 };
 
@@ -375,6 +375,47 @@ impl Replication {
     /// The rows of this node's replica, as far as they are applied.
     pub fn rows(&self, group: GroupId) -> GroupRows {
         self.shared.site.rows.group(group)
+    }
+
+    /// Has the rows of the replica here pinned when a cut of this number, or a later one, is applied, for
+    /// [`Replication::cut_rows`]. They are let go of by [`Replication::release_cut`], or when nobody has read
+    /// them for a minute.
+    pub fn expect_cut(&self, group: GroupId, number: u64) -> Result<(), CutError> {
+        let group = self.shared.groups.get(group).ok_or(CutError::Unknown)?;
+        group.replica.cuts.expect(number, Instant::now())?;
+        let replica = group.replica.clone();
+        self.shared.threads.spawn(async move {
+            while let Some(due) = replica.cuts.release_unasked(number, Instant::now()) {
+                sleep_until(due).await;
+            }
+        });
+        Ok(())
+    }
+
+    /// Rows of a cut behind a key, from the beginning if it is empty, in the form of [`store::rows_in`] and in
+    /// order; `None` at the end.
+    pub async fn cut_rows(
+        &self,
+        group: GroupId,
+        number: u64,
+        after: Bytes,
+    ) -> Result<Option<Bytes>, CutError> {
+        let group = self.shared.groups.get(group).ok_or(CutError::Unknown)?;
+        let pinned = group.replica.cuts.pinned(number).await?;
+        let read = run_blocking(move || pinned.lock().read(after)).await;
+        read.unwrap_or_else(|error| Err(CutError::Failed(error.to_string())))
+    }
+
+    /// Has the rows of a cut kept for another minute.
+    pub fn keep_cut(&self, group: GroupId, number: u64) -> Result<(), CutError> {
+        let group = self.shared.groups.get(group).ok_or(CutError::Unknown)?;
+        group.replica.cuts.keep(number, Instant::now())
+    }
+
+    pub fn release_cut(&self, group: GroupId, number: u64) {
+        if let Some(group) = self.shared.groups.get(group) {
+            group.replica.cuts.release(number);
+        }
     }
 
     /// Every group of this node, in order of group.

@@ -3,6 +3,7 @@
 
 mod call;
 mod claim;
+mod cut;
 mod delivery;
 mod read;
 mod report;
@@ -10,6 +11,7 @@ mod response;
 
 pub(crate) use self::call::{Answer, CallResult, Failed, Reply, answered};
 pub(crate) use self::claim::{LockClaim, TransactionId};
+pub(crate) use self::cut::{CutAnswer, CutRequest};
 pub use self::delivery::Received;
 pub(crate) use self::delivery::{Attach, Detached, Event, Sink, Wanted, release, release_session};
 pub(crate) use self::read::{NotRead, Read, ReadAnswer, ReadReply, ReadResult};

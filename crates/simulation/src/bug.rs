@@ -45,4 +45,6 @@ pub enum Bug {
     LosesShipment,
     /// What a destination refused is settled as if it had been taken.
     ForgetsRefusals,
+    /// Groups take in what comes from before a cut that they have had, or from behind one that they have not.
+    HeedsNoCut,
 }

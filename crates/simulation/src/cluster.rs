@@ -212,7 +212,8 @@ impl Cluster {
 
     fn report(&self) -> Report {
         let seconds = (self.now - START_MS) / 1_000;
-        let mut report = Report { forwarded: self.forwarding.count(), seconds, ..self.totals };
+        let (forwarded, cuts) = (self.forwarding.count(), self.forwarding.cuts);
+        let mut report = Report { forwarded, cuts, seconds, ..self.totals };
         for group in &self.groups {
             report += Report { digest: group.digest(), ..group.report() };
         }

@@ -40,6 +40,8 @@ pub struct Ticket {
 pub struct Shipment {
     pub ticket: Ticket,
     pub to: usize,
+    /// The sender's last.
+    pub cut: u64,
     pub arrive: Arrive,
 }
 
@@ -59,6 +61,13 @@ pub struct Forwarding {
     /// Those accepted, and how far each group's log was read for them.
     sent: BTreeSet<String>,
     read: Vec<usize>,
+    /// The last cut that was begun, and those that not every group has had.
+    cut: u64,
+    open_cuts: BTreeSet<u64>,
+    /// When a group is to be asked for which.
+    asks: Vec<(u64, usize, u64)>,
+    /// Those that were looked at.
+    pub cuts: u64,
 }
 
 impl Forwarding {
@@ -90,7 +99,57 @@ impl Forwarding {
                 }
             }
         }
+        self.begin_cuts(groups, scene, random);
+        self.check_cuts(groups).map_err(|broken| (0, broken))?;
         self.check(groups).map_err(|broken| (0, broken))
+    }
+
+    /// Whoever makes a cut asks all groups, soon or late, or dies when it has asked some.
+    fn begin_cuts(&mut self, groups: &mut [Group], scene: Scene<'_>, random: &mut Random) {
+        if !scene.peace && random.chance(20) {
+            self.cut += 1;
+            self.open_cuts.insert(self.cut);
+            for group in 0..groups.len() {
+                let delay = if random.chance(500) { random.between(1, 5_000) } else { 0 };
+                if random.chance(900) {
+                    self.asks.push((scene.now + delay, group, self.cut));
+                }
+            }
+        }
+        for (_, group, number) in self.asks.extract_if(.., |(due, ..)| *due <= scene.now) {
+            groups[group].ask_for_cut(number);
+        }
+    }
+
+    /// Once every group has had a cut: all that was sent before it is in it, and nothing twice.
+    fn check_cuts(&mut self, groups: &mut [Group]) -> Holds {
+        let open: Vec<u64> = self.open_cuts.iter().copied().collect();
+        for number in open {
+            let (mut sent, mut found) = (BTreeSet::new(), BTreeMap::new());
+            let had =
+                groups.iter().all(|group| group.as_of_cut(number, &mut sent, &mut found).is_some());
+            if !had {
+                continue;
+            }
+            self.open_cuts.remove(&number);
+            self.cuts += 1;
+            let first_open = self.open_cuts.first().copied().unwrap_or(self.cut + 1);
+            groups.iter_mut().for_each(|group| group.forget_cuts(first_open - 1));
+            for text in &sent {
+                match found.get(text) {
+                    None => return Err(broken_cut(format!("{text} is not in cut {number}"))),
+                    Some((0..=1, 0..=1)) => (),
+                    Some(places) => {
+                        let what = format!("{text} is in {places:?} places of cut {number}");
+                        return Err(broken_cut(what));
+                    }
+                }
+            }
+            if let Some(text) = found.keys().find(|text| !sent.contains(*text)) {
+                return Err(broken_cut(format!("{text} came behind cut {number}, and is in it")));
+            }
+        }
+        Ok(())
     }
 
     fn load(&mut self, load: Load, now: u64, lost: u32, random: &mut Random) {
@@ -154,6 +213,10 @@ fn found(groups: &[Group]) -> BTreeMap<String, (u32, u32)> {
     let mut found = BTreeMap::new();
     groups.iter().for_each(|group| group.texts(&mut found));
     found
+}
+
+fn broken_cut(what: String) -> Broken {
+    Broken { invariant: "cuts", source: "FWD-4", what }
 }
 
 fn broken(what: String) -> Broken {

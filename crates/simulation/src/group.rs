@@ -1,6 +1,7 @@
 //! One group: its log, replicas, leaders and clients, and the oracle that follows the log.
 
 mod agreement;
+mod cuts;
 mod faults;
 pub mod forwarding;
 mod quiescence;
@@ -12,6 +13,7 @@ use std::rc::Rc;
 
 use domain::{Entry, Timestamp, meta};
 
+use self::cuts::Cut;
 use crate::Options;
 use crate::client::Client;
 use crate::invariants::lateness::Lateness;
@@ -73,6 +75,7 @@ pub struct Group {
     frozen: Option<(u64, u64)>,
     /// How far each replica had applied when they were last compared.
     compared: Vec<u64>,
+    cuts: BTreeMap<u64, Cut>,
 }
 
 impl Group {
@@ -106,6 +109,7 @@ impl Group {
             last_at: Timestamp::ZERO,
             frozen: None,
             compared: Vec::new(),
+            cuts: BTreeMap::new(),
         }
     }
 
@@ -164,6 +168,7 @@ impl Group {
         let mut applied = self.reference.apply(std::slice::from_ref(&log));
         let outcomes = applied.outcomes.pop().unwrap_or_default();
         self.log.push(Record { log, committed_in: term, outcomes });
+        self.note_cut();
         let at = self.log.len() - 1;
         let Record { log, outcomes, .. } = &self.log[at];
         self.operator.committed(log.number);

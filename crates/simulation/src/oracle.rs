@@ -180,7 +180,12 @@ impl Oracle {
                 Outcome::Fired(fired) => self.fired(fire, fired, rows),
                 _ => Ok(()),
             },
-            Command::FireLocks(_) | Command::Sweep | Command::LimitMatching { .. } => Ok(()),
+            Command::FireLocks(_)
+            | Command::Sweep
+            | Command::LimitMatching { .. }
+            | Command::Cut { .. }
+            // Nothing is restored here.
+            | Command::Restore(_) => Ok(()),
             Command::AdvanceClock { by } => {
                 self.floor = self.at.plus(*by);
                 Ok(())

@@ -53,6 +53,8 @@ pub struct Report {
     pub withheld: u64,
     /// Messages accepted by what forwards them to another group.
     pub forwarded: u64,
+    /// Cuts of the whole cluster that every group has had.
+    pub cuts: u64,
     /// Transactions.
     pub committed: u64,
     pub rolled_back: u64,
@@ -96,6 +98,7 @@ impl AddAssign for Report {
         self.locks_refused += other.locks_refused;
         self.withheld += other.withheld;
         self.forwarded += other.forwarded;
+        self.cuts += other.cuts;
         self.committed += other.committed;
         self.rolled_back += other.rolled_back;
         self.copies += other.copies;
@@ -137,6 +140,7 @@ impl Report {
             ("withheld settlements", self.withheld, 1),
             ("completed messages", self.completed, 20),
             ("forwarded messages", self.forwarded, 50),
+            ("cuts of the cluster", self.cuts, 3),
             ("committed transactions", self.committed, 5),
             ("transactions rolled back", self.rolled_back, 1),
         ];
@@ -179,7 +183,7 @@ impl fmt::Display for Report {
             "locks lapsed {}, refused {}, withheld {}",
             self.locks_lapsed, self.locks_refused, self.withheld
         )?;
-        writeln!(f, "forwarded between groups {}", self.forwarded)?;
+        writeln!(f, "forwarded between groups {}, cuts {}", self.forwarded, self.cuts)?;
         writeln!(f, "transactions committed {}, rolled back {}", self.committed, self.rolled_back)?;
         writeln!(f, "copies {}, publishes matched later {}", self.copies, self.matched_later)?;
         write!(

@@ -133,6 +133,11 @@ fn fwd_4_a_shipment_that_is_lost_is_noticed() {
     is_found(Bug::LosesShipment, &["forwarding"]);
 }
 
+#[test]
+fn fwd_4_a_cut_that_nobody_heeds_is_noticed() {
+    is_found_in(Options::default(), Bug::HeedsNoCut, &["cuts"]);
+}
+
 /// FWD-8, FWD-14.
 #[test]
 fn fwd_8_fwd_14_a_refusal_that_is_forgotten_is_noticed() {

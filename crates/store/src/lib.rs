@@ -3,13 +3,12 @@
 //! applied index are written together and what a crash takes is replayed from the log.
 //!
 //! Invariant: nothing here knows Raft or waits for a runtime; a range of bytes is one group's, one
-//! table's or one queue's, because every key is made in `keys`.
+//! table's or one queue's, because every key is made by `wire`.
 
 mod damage;
 mod disk;
 mod error;
 mod identity;
-mod keys;
 mod options;
 mod records;
 
@@ -19,9 +18,8 @@ mod rows;
 pub use disk::{DiskSpace, disk_space};
 pub use error::Error;
 pub use identity::{DataDir, Founders, Identity, Provenance};
-pub use keys::{decode_key, encode_key};
 pub use log::{Done, Incarnation, LogDisk, LogRecord, LogStore, Lost, Shortened, lose_unsynced};
 pub use options::{Durability, Options, SyncReport};
 pub use rows::{
-    Change, Export, GroupRows, Import, MachineRows, RowDisk, RowStore, RowsIn, RowsOut,
+    Change, Export, GroupRows, Import, MachineRows, RowDisk, RowStore, RowsIn, RowsOut, rows_in,
 };

@@ -30,6 +30,7 @@ use self::rocks::RocksRows;
 pub use disk::{Change, RowDisk};
 pub use export::{Export, Import, RowsIn, RowsOut};
 pub use group::{GroupRows, MachineRows};
+pub use transfer::rows_in;
 
 use crate::disk::DiskSpace;
 use crate::{Error, LogStore, Options};

@@ -5,14 +5,16 @@ use bytes::Bytes;
 use domain::{
     Acquire, CancelScheduled, CatalogCommand, Command, CreateQueue, CreateSubscription,
     CreateTopic, Creation, DeadlineKind, DeleteBatch, DirectoryRow, DirectoryState, Disposition,
-    EntityKind, EntityStatus, Entry, Fire, FireLocks, ForwardCommand, NewMessage, NodeRow,
-    Operation, PutRule, QueueProperties, ReceiveDeferred, Refuse, RemoveRule, Renew, Seal, Select,
-    Send, SendVia, Settle, Settlement, SubscriptionProperties, TopicCommand, TopicProperties,
-    UpdateQueue, UpdateSubscription, UpdateTopic,
+    EntityKind, EntityStatus, Entry, Fire, FireLocks, ForwardCommand, GroupId, NewMessage, NodeRow,
+    Operation, PutRule, QueueProperties, ReceiveDeferred, Refuse, RemoveRule, Renew, Restore, Row,
+    Seal, Select, Send, SendVia, Settle, Settlement, SubscriptionProperties, TopicCommand,
+    TopicProperties, UpdateQueue, UpdateSubscription, UpdateTopic,
 };
 
 use crate::authorization::described;
-use crate::codec::{choice, record};
+use crate::codec::{choice, put_slice, put_varint, record};
+use crate::key::{GROUP_BYTES, put_key, take_key};
+use crate::row::{decode_row, put_row};
 use crate::{Codec, Error, Reader};
 
 /// The format an entry's first byte names.
@@ -53,12 +55,25 @@ fn estimate_bytes(command: &Command) -> usize {
                 }
             })
         }
-        Command::Forward(ForwardCommand::Arrive(arrive)) => {
+        Command::Forward(
+            ForwardCommand::Arrive(arrive) | ForwardCommand::ArriveBehind { arrive, .. },
+        ) => {
             let messages = arrive.messages.iter();
             64 + messages.map(|arriving| arriving.message.content.len() + 112).sum::<usize>()
         }
+        Command::Restore(restore) => {
+            let rows = restore.rows.iter();
+            64 + rows.map(|(_, row)| 64 + content_bytes(row)).sum::<usize>()
+        }
         Command::Settle(settle) => 40 + settle.settlements.len() * 20,
         Command::FireLocks(fire) => 8 + fire.locks.len() * 24,
+        _ => 64,
+    }
+}
+
+fn content_bytes(row: &Row) -> usize {
+    match row {
+        Row::Body(content) | Row::SessionState(content) => content.len(),
         _ => 64,
     }
 }
@@ -103,6 +118,8 @@ choice!(Command {
     50 => Commit(commit),
     60 => Select(select),
     61 => LimitMatching { units_max },
+    62 => Cut { number },
+    63 => Restore(restore),
 });
 choice!(TopicCommand {
     1 => Create(create),
@@ -112,6 +129,35 @@ choice!(TopicCommand {
     5 => PutRule(put),
     6 => RemoveRule(remove),
 });
+
+/// Rows as the database has them, of a group that whoever takes them in says.
+impl Codec for Restore {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.restore.put(out);
+        self.is_last.put(out);
+        put_varint(self.rows.len() as u64, out);
+        let (mut bytes, nowhere) = (Vec::new(), GroupId::CATALOG);
+        for (key, row) in &self.rows {
+            put_key(nowhere, key, &mut bytes);
+            put_slice(&bytes[GROUP_BYTES..], out);
+            bytes.clear();
+            put_row(row, &mut bytes);
+            put_slice(&bytes, out);
+        }
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<Restore, Error> {
+        let (restore, is_last) = (u128::take(input)?, bool::take(input)?);
+        let count = input.count()?;
+        let mut rows = Vec::new();
+        for _ in 0..count {
+            let key = take_key(input.slice()?)?;
+            let row = decode_row(&key, input.slice()?)?;
+            rows.push((key, row));
+        }
+        Ok(Restore { restore, rows, is_last })
+    }
+}
 
 record!(CreateTopic { entity, name, properties });
 record!(UpdateTopic { origin, entity, properties });
@@ -230,6 +276,9 @@ choice!(CatalogCommand {
     21 => SetMaintenance { node, on },
     22 => AddGroups { data_groups, directories },
     23 => OpenGroups { data_groups },
+    24 => BeginRestore { restore, taken_at },
+    25 => RestoreNames { restore, rows },
+    26 => EndRestore { restore, next_entity },
 });
 record!(NodeRow { peer_address, grpc_address, http_address });
 record!(DirectoryRow { entity, group, name, kind, request, state });

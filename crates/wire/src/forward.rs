@@ -13,6 +13,7 @@ choice!(ForwardCommand {
     3 => Shipped(shipped),
     4 => Unpark(unpark),
     5 => ForgetArrivals(forget),
+    6 => ArriveBehind { cut, arrive },
 });
 record!(Ship { queue, to, destination, count_max, bytes_max, again });
 record!(Arrive { source, serial, settled_to, follows, destination, count, skipped, messages });

@@ -14,6 +14,7 @@ mod command;
 mod description;
 mod forward;
 mod identity;
+mod key;
 mod outcome;
 mod property;
 mod row;
@@ -34,6 +35,7 @@ mod round_trip;
 pub use codec::{Codec, Reader};
 pub use command::{decode_entry, encode_entry};
 pub use error::Error;
+pub use key::{GROUP_BYTES, applied_key, decode_key, encode_key, group_range, put_key, take_key};
 pub use row::{decode_row, encode_row, put_row};
 
 /// The native API's messages, generated from `proto/`; `bytes` are slices of what was received.

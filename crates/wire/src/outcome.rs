@@ -85,4 +85,5 @@ choice!(Refusal {
     43 => TransactionRolledBack { operation, cause },
     50 => Undecodable { what, why },
     51 => TopicBusy { topic, waiting },
+    52 => OtherCut { cut },
 });

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use domain::{
     ClusterRow, Counts, DeadlineRow, EntityRow, EntityState, EvaluationError, GroupRow,
     JoinTokenRow, Key, Lifetime, LockRow, MatchProgress, MessageRow, Meta, NodeState, ProducerRow,
-    Row, RulePart, ScheduledRow, TokenUse, Unmatched, UnmatchedRow,
+    RestoringRow, Row, RulePart, ScheduledRow, TokenUse, Unmatched, UnmatchedRow,
 };
 
 use crate::codec::{Random, choice, record};
@@ -64,6 +64,7 @@ pub fn put_row(row: &Row, out: &mut Vec<u8>) {
         Row::JoinToken(row) => put(row, out),
         Row::Unmatched(row) => put(row, out),
         Row::Founders(directories) => put(directories, out),
+        Row::Restoring(row) => put(row, out),
     }
 }
 
@@ -112,6 +113,7 @@ pub fn decode_row(key: &Key, value: &[u8]) -> Result<Row, Error> {
         Key::JoinToken(_) => Row::JoinToken(take(&mut input)?),
         Key::Unmatched(..) => Row::Unmatched(take(&mut input)?),
         Key::Founders(_) => Row::Founders(take(&mut input)?),
+        Key::Restoring => Row::Restoring(take(&mut input)?),
     };
     input.finish()?;
     Ok(row)
@@ -124,7 +126,8 @@ fn take<T: Codec>(input: &mut Reader<'_>) -> Result<T, Error> {
     }
 }
 
-record!(Meta { last_at, clock_offset, producers, unbroken_since });
+record!(Meta { last_at, clock_offset, producers, unbroken_since } then cut);
+record!(RestoringRow { restore, begun_at, has_ended });
 record!(EntityRow { name, properties, specifics, created_at, updated_at });
 record!(EntityState {
     next_sequence,

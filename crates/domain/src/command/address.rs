@@ -88,7 +88,9 @@ impl Command {
             | Command::RaiseClock { .. }
             | Command::Catalog(_)
             | Command::Forward(_)
-            | Command::LimitMatching { .. } => Address::default(),
+            | Command::LimitMatching { .. }
+            | Command::Cut { .. }
+            | Command::Restore(_) => Address::default(),
         }
     }
 
@@ -120,7 +122,9 @@ impl Command {
             | Command::Topic(_)
             | Command::Refuse(_)
             | Command::Forward(_)
-            | Command::LimitMatching { .. } => (None, &mut []),
+            | Command::LimitMatching { .. }
+            | Command::Cut { .. }
+            | Command::Restore(_) => (None, &mut []),
         };
         alone.into_iter().chain(among.iter_mut().filter_map(|operation| match operation {
             Operation::Settle(settle) => Some(settle),

@@ -151,7 +151,8 @@ impl Command {
                 Facts::by(Leader, Harmless, None)
             }
             Command::AdvanceClock { .. } => Facts::by(DevelopmentNode, DoneAgain, None),
-            Command::RaiseClock { .. } => Facts::by(Node, Harmless, None),
+            Command::RaiseClock { .. } | Command::Cut { .. } => Facts::by(Node, Harmless, None),
+            Command::Restore(_) => Facts { adds_data: true, ..Facts::by(Node, Harmless, None) },
             Command::Catalog(command) => command.facts(),
             Command::Session(command) => command.facts(),
             Command::Topic(command) => command.facts(),
@@ -192,7 +193,10 @@ impl CatalogCommand {
             | CatalogCommand::Join { .. }
             | CatalogCommand::AddGroups { .. }
             | CatalogCommand::OpenGroups { .. }
-            | CatalogCommand::RaiseFeatureLevel { .. } => (Repeat::Harmless, false),
+            | CatalogCommand::RaiseFeatureLevel { .. }
+            | CatalogCommand::BeginRestore { .. }
+            | CatalogCommand::EndRestore { .. } => (Repeat::Harmless, false),
+            CatalogCommand::RestoreNames { .. } => (Repeat::Harmless, true),
         };
         Facts { adds_data, ..Facts::by(Requester::Node, repeat, None) }
     }
@@ -260,6 +264,9 @@ impl ForwardCommand {
         match self {
             ForwardCommand::Ship(ship) => by_node(ship.queue.entity),
             ForwardCommand::Arrive(arrive) => {
+                Facts { adds_data: true, ..by_node(arrive.destination) }
+            }
+            ForwardCommand::ArriveBehind { arrive, .. } => {
                 Facts { adds_data: true, ..by_node(arrive.destination) }
             }
             ForwardCommand::Shipped(shipped) => by_node(shipped.queue.entity),

@@ -36,17 +36,17 @@ macro_rules! variants {
 variants!(Command, command_name, COMMANDS:
     CreateQueue UpdateQueue DeleteEntity Send Acquire Settle Renew CancelScheduled ReceiveDeferred
     DeleteBatch Fire FireLocks Touch Seal Beat Sweep AdvanceClock RaiseClock Catalog Session Topic
-    Refuse Forward Commit Select LimitMatching);
+    Refuse Forward Commit Select LimitMatching Cut Restore);
 variants!(CatalogCommand, catalog_name, CATALOG:
     Found Create CreateTopic CreateSubscription Created Withdraw Delete Deleted Seal Spare SetNode
     AddNode Drain Remove MoveReplica CreateJoinToken RevokeJoinToken Join RaiseFeatureLevel
-    SetMaintenance AddGroups OpenGroups);
+    SetMaintenance AddGroups OpenGroups BeginRestore RestoreNames EndRestore);
 variants!(SessionCommand, session_name, SESSION:
     Accept Receive Resume Renew Release SetState ReceiveDeferred DeleteBatch Fire);
 variants!(TopicCommand, topic_name, TOPIC:
     Create Update CreateSubscription UpdateSubscription PutRule RemoveRule);
 variants!(ForwardCommand, forward_name, FORWARD:
-    Ship Arrive Shipped Unpark ForgetArrivals);
+    Ship Arrive ArriveBehind Shipped Unpark ForgetArrivals);
 
 /// What is true of a command beside who asks for it, repeats it and is meant by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,6 +81,8 @@ fn table() -> Vec<TableRow> {
         (Command::Beat, Leader, Harmless, None, &[]),
         (Command::Sweep, Leader, Harmless, None, &[]),
         (Command::LimitMatching { units_max: 1 }, Leader, Harmless, None, &[]),
+        (Command::Cut { number: 1 }, Node, Harmless, None, &[]),
+        (restore(), Node, Harmless, None, &[AddsData]),
         (Command::AdvanceClock { by: Span(1) }, DevelopmentNode, DoneAgain, None, &[]),
         (Command::RaiseClock { to: Span(1) }, Node, Harmless, None, &[]),
         (refuse(), Leader, NUMBERED, None, &[]),
@@ -118,7 +120,8 @@ fn table() -> Vec<TableRow> {
     let forward = |command, also| (Command::Forward(command), Node, Harmless, ABOUT, also);
     table.extend([
         forward(ship(), &[][..]),
-        forward(arrive(), &[AddsData]),
+        forward(arrive(0), &[AddsData]),
+        forward(arrive(1), &[AddsData]),
         forward(ForwardCommand::Shipped(shipped()), &[]),
         forward(ForwardCommand::Unpark(Unpark { queue: QUEUE, count_max: 1 }), &[]),
         forward(forget_arrivals(), &[]),
@@ -276,6 +279,7 @@ fn weights_are_computed_and_only_descriptions_are_encoded() {
                 | Command::UpdateQueue(_)
                 | Command::Topic(_)
                 | Command::Catalog(_)
+                | Command::Restore(_)
         );
         match is_description {
             true => assert_eq!(command.weight(|_| 1000), weight(1064, 1), "{command:?}"),
@@ -428,7 +432,15 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
         (CatalogCommand::SetMaintenance { node: 1, on: true }, Harmless, &[]),
         (CatalogCommand::AddGroups { data_groups: 4, directories: vec![(1, 7)] }, Harmless, &[]),
         (CatalogCommand::OpenGroups { data_groups: 4 }, Harmless, &[]),
+        (CatalogCommand::BeginRestore { restore: 1, taken_at: AT }, Harmless, &[]),
+        (CatalogCommand::RestoreNames { restore: 1, rows: vec![] }, Harmless, &[AddsData]),
+        (CatalogCommand::EndRestore { restore: 1, next_entity: 7 }, Harmless, &[]),
     ]
+}
+
+fn restore() -> Command {
+    let rows = vec![(Key::Returned(QUEUE, SequenceNumber(1)), Row::Returned)];
+    Command::Restore(Restore { restore: 1, rows, is_last: false })
 }
 
 fn accept() -> SessionCommand {
@@ -536,8 +548,8 @@ fn ship() -> ForwardCommand {
     })
 }
 
-fn arrive() -> ForwardCommand {
-    ForwardCommand::Arrive(Arrive {
+fn arrive(cut: u64) -> ForwardCommand {
+    let arrive = Arrive {
         source: QueueId::main(OTHER),
         serial: 1,
         settled_to: 0,
@@ -546,7 +558,8 @@ fn arrive() -> ForwardCommand {
         count: 0,
         skipped: 0,
         messages: vec![],
-    })
+    };
+    arrive.behind(cut)
 }
 
 fn shipped() -> Shipped {

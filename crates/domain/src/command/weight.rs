@@ -79,7 +79,8 @@ impl Command {
             Command::Refuse(_) | Command::Touch { .. } | Command::Seal(_) | Command::Beat => {
                 Weight::new(0, 1)
             }
-            Command::LimitMatching { .. } => Weight::new(0, 0),
+            Command::LimitMatching { .. } | Command::Cut { .. } => Weight::new(0, 0),
+            Command::Restore(restore) => Weight::new(encoded_bytes(self), restore.rows.len()),
             Command::Session(command) => command.weight(),
         };
         contents + Weight::new(FIXED_BYTES, 0)
@@ -103,7 +104,7 @@ impl Operation {
 impl ForwardCommand {
     fn weight(&self) -> Weight {
         match self {
-            ForwardCommand::Arrive(arrive) => {
+            ForwardCommand::Arrive(arrive) | ForwardCommand::ArriveBehind { arrive, .. } => {
                 let contents = arrive.messages.iter().map(|m| m.message.content.len() + 128);
                 Weight::new(contents.sum(), arrive.messages.len())
             }

@@ -7,6 +7,7 @@ use crate::catalog::FEATURE_LEVEL_FOUNDED;
 use crate::machine::data_groups::DataGroups;
 use crate::machine::join_tokens::{JoinTokens, Joining};
 use crate::machine::members::Members;
+use crate::machine::restoration::{Restoration, check_not_restoring};
 use crate::machine::rules::check_rule;
 use crate::machine::view::View;
 use crate::read::DIRECTORY_END;
@@ -98,6 +99,16 @@ impl<R: Rows> Catalog<'_, R> {
             CatalogCommand::RaiseFeatureLevel { level, nodes } => {
                 self.members().raise_feature_level(level, &nodes)
             }
+            CatalogCommand::BeginRestore { restore, taken_at } => {
+                self.restoration().begin(restore, taken_at)
+            }
+            CatalogCommand::RestoreNames { restore, rows } => {
+                *self.sizes = None;
+                self.restoration().name(restore, rows)
+            }
+            CatalogCommand::EndRestore { restore, next_entity } => {
+                self.restoration().end(restore, next_entity)
+            }
         }
     }
 
@@ -107,6 +118,10 @@ impl<R: Rows> Catalog<'_, R> {
 
     fn data_groups(&mut self) -> DataGroups<'_, R> {
         DataGroups { members: self.members() }
+    }
+
+    fn restoration(&mut self) -> Restoration<'_, R> {
+        Restoration { at: self.at, members: Members { view: self.view } }
     }
 
     fn members(&mut self) -> Members<'_, R> {
@@ -158,6 +173,7 @@ impl<R: Rows> Catalog<'_, R> {
     /// ENT-2. Meeting an unfinished creation or deletion, of whatever kind, it answers with that: the
     /// caller finishes it first.
     fn create(&mut self, request: u64, name: String, what: Creation) -> Result<Outcome, Refusal> {
+        check_not_restoring(self.view)?;
         validate::queue_name(&name)?;
         if let Some(met) = self.meet(request, &name) {
             return met;
@@ -186,6 +202,7 @@ impl<R: Rows> Catalog<'_, R> {
         properties: Box<SubscriptionProperties>,
         rule: Box<NewRule>,
     ) -> Result<Outcome, Refusal> {
+        check_not_restoring(self.view)?;
         validate::subscription_name(name)?;
         let topic = match self.view.directory(&topic.to_ascii_lowercase()) {
             Some(row) if row.kind == EntityKind::Topic && row.is_there() => row,

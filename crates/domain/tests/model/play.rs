@@ -276,7 +276,8 @@ fn owner(key: &Key) -> Option<EntityId> {
         | Key::NodeState(_)
         | Key::Moves(_)
         | Key::JoinToken(_)
-        | Key::Founders(_) => None,
+        | Key::Founders(_)
+        | Key::Restoring => None,
     }
 }
 

@@ -311,7 +311,8 @@ pub fn rows_of(rows: &MemoryRows, entity: EntityId) -> usize {
         | Key::NodeState(_)
         | Key::Moves(_)
         | Key::JoinToken(_)
-        | Key::Founders(_) => None,
+        | Key::Founders(_)
+        | Key::Restoring => None,
     };
     rows.0.keys().filter(|key| owner(key) == Some(entity)).count()
 }

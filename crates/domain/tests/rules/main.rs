@@ -14,6 +14,7 @@ mod batch;
 mod bounds;
 mod catalog;
 mod count;
+mod cuts;
 mod defer;
 mod dlq;
 mod dup;

@@ -237,6 +237,7 @@ fn matches(key: &Key, row: &Row) -> bool {
         Key::JoinToken(_) => matches!(row, Row::JoinToken(_)),
         Key::Unmatched(..) => matches!(row, Row::Unmatched(_)),
         Key::Founders(_) => matches!(row, Row::Founders(_)),
+        Key::Restoring => matches!(row, Row::Restoring(_)),
     }
 }
 

@@ -12,6 +12,9 @@ use crate::support::{sessions, topics};
 
 /// Every entity's counters, heads and marks say what a scan of its rows says.
 pub fn check(rows: &MemoryRows) {
+    if domain::is_restoring(rows) {
+        return; // What is half there is looked at by nobody.
+    }
     let mut producers = 0;
     for (key, row) in &rows.0 {
         match (key, row) {
@@ -352,6 +355,8 @@ pub struct Timers {
     shipments: BTreeSet<(Line, u64)>,
     /// Windows of temporary entities (IDLE-1).
     temporary: BTreeMap<EntityId, Span>,
+    /// Entities came with a backup: the engine was built anew from the rows.
+    restored: bool,
 }
 
 impl Timers {
@@ -400,6 +405,7 @@ impl Timers {
             Effect::Fanout { topic, copies_max } => {
                 self.copies_max.insert(*topic, *copies_max);
             }
+            Effect::Restored => self.restored = true,
             Effect::Updated { .. } | Effect::SweepWanted => (),
         }
     }
@@ -407,6 +413,9 @@ impl Timers {
     /// A timer for every lock and for every next deadline, at their instants, and how many messages
     /// wait for a receiver.
     pub fn check(&self, rows: &MemoryRows) {
+        if self.restored || domain::is_restoring(rows) {
+            return;
+        }
         let mut locks = BTreeMap::new();
         let shipments = rows.0.iter().filter_map(|(key, row)| match (key, row) {
             (Key::Shipment(queue, serial), Row::Shipment(row))

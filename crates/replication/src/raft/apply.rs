@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+use std::vec::IntoIter;
 
 use domain::Machine;
 use openraft::storage::EntryResponder;
@@ -52,12 +53,28 @@ impl Applier {
         batch: Vec<EntryResponder<TypeConfig>>,
         to: Place,
     ) -> Result<(), io::Error> {
+        let mut batch = batch.into_iter();
+        while batch.len() > 0 {
+            self.step_to_cut(&mut batch, to)?;
+        }
+        Ok(())
+    }
+
+    /// As [`Applier::step`], as far as an entry that a cut is behind: there the rows are pinned, where they are
+    /// waited for, before they change again.
+    fn step_to_cut(
+        &mut self,
+        batch: &mut IntoIter<EntryResponder<TypeConfig>>,
+        to: Place,
+    ) -> Result<(), io::Error> {
         let started = Instant::now();
-        let entries = batch.len();
+        let mut entries = 0;
         let mut mark = self.replica.applied();
-        let mut replies = Vec::with_capacity(entries);
+        let mut replies = Vec::with_capacity(batch.len());
         let mut step = self.machine.step(&self.rows);
+        let cut_before = step.last_cut();
         for (entry, responder) in batch {
+            entries += 1;
             let expected = mark.applied.map_or(0, |applied| applied.index + 1);
             if self.gapless && entry.log_id.index != expected {
                 let found = entry.log_id;
@@ -80,7 +97,11 @@ impl Applier {
             if let Some(responder) = responder {
                 replies.push((responder, outcomes));
             }
+            if step.last_cut() > cut_before {
+                break;
+            }
         }
+        let cut = Some(step.last_cut()).filter(|cut| *cut > cut_before);
         let changes = step.finish();
         let index = mark.applied.map_or(0, |id| id.index);
         let Replica { store, group, .. } = &*self.replica;
@@ -92,6 +113,9 @@ impl Applier {
             }
         }
         self.replica.set_applied(mark);
+        if let Some(cut) = cut {
+            self.replica.cuts.apply(cut, || store.export(*group));
+        }
         metrics::applied(entries, self.replica.store.take_rows_written(), started.elapsed());
 
         if self.replica.leading.load(Ordering::Acquire) && !changes.effects.is_empty() {

@@ -3,6 +3,7 @@
 
 pub(crate) mod apply;
 pub(crate) mod config;
+pub(crate) mod cuts;
 pub(crate) mod log;
 pub(crate) mod record;
 pub(crate) mod snapshot;

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use store::RowStore;
 
 use super::apply::{Applier, Place};
+use super::cuts::Cuts;
 use super::record::{self, Mark};
 use super::snapshot::{Export, SnapshotData};
 use super::{LogId, Payload, Snapshot, SnapshotMeta, StoredMembership, TypeConfig};
@@ -46,6 +47,7 @@ pub(crate) struct Replica {
     /// Snapshots on their way out, by their last index: what follows is kept in the log.
     exports: Mutex<BTreeMap<u64, u64>>,
     exports_begun: AtomicU64,
+    pub cuts: Cuts,
     /// Set once Raft runs. Before, a snapshot is only asked for to learn what the rows hold.
     running: AtomicBool,
 }
@@ -76,6 +78,7 @@ impl Replica {
             marker: Mutex::new(mark),
             exports: Mutex::default(),
             exports_begun: AtomicU64::new(0),
+            cuts: Cuts::default(),
             running: AtomicBool::new(false),
         })
     }
@@ -188,7 +191,10 @@ impl StateAdapter {
             return Ok(());
         }
         let mut applier = self.take_applier()?;
-        let short = bytes <= SHORT_STEP_BYTES_MAX && batch.len() <= SHORT_STEP_ENTRIES_MAX;
+        // To pin rows, those in memory are written first.
+        let short = bytes <= SHORT_STEP_BYTES_MAX
+            && batch.len() <= SHORT_STEP_ENTRIES_MAX
+            && !self.replica.cuts.is_expecting();
         if !short || !applier.cache_has_room() {
             self.applier = Some(applier);
             return self.run_blocking(|applier| applier.step(batch, Place::Storage)).await;

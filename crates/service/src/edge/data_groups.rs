@@ -1,26 +1,19 @@
 //! An operator's wish for more data groups: one entry of the catalog's log, which says who founds them. Their
 //! nodes do by themselves, and entities are put on them once they have leaders.
 
-use domain::{CatalogCommand, FEATURE_LEVEL_MORE_GROUPS, Refusal};
+use domain::{CatalogCommand, FEATURE_LEVEL_MORE_GROUPS};
 use futures::future::join_all;
 
 use crate::edge::catalog::{self, Catalog, NodeStates};
 use crate::edge::cluster::Cluster;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 impl Cluster<'_> {
     /// Has the cluster have so many data groups, 1 to 256 and never fewer than it has. Returns once that is
     /// decided; `status` shows how many entities are put on. A repeat changes nothing.
     pub async fn add_groups(self, data_groups: u16) -> Result<()> {
         let router = self.router();
-        let level = self.formed()?.feature_level;
-        if level < FEATURE_LEVEL_MORE_GROUPS {
-            let why = format!(
-                "the cluster's feature level is {level}, and there can be more of them from \
-                 {FEATURE_LEVEL_MORE_GROUPS} on; upgrade all nodes, whereupon it rises by itself"
-            );
-            return Err(Error::new(Refusal::Argument { what: "data groups", why }, ""));
-        }
+        self.of_level(FEATURE_LEVEL_MORE_GROUPS, "data groups").await?;
         let rows = router.local.catalog();
         let NodeStates { draining, .. } = NodeStates::read(&rows);
         let staying = catalog::nodes(&rows).into_keys().filter(|node| !draining.contains(node));

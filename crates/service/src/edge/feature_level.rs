@@ -2,9 +2,11 @@
 //! read, and nobody is let in who could not read what is there.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use domain::{ClusterRow, FEATURE_LEVEL_JOIN_TOKENS, FEATURE_LEVEL_KNOWN, Refusal};
 use futures::future::join_all;
+use tokio::time::Instant;
 
 use crate::edge::catalog;
 use crate::edge::cluster::Cluster;
@@ -38,7 +40,29 @@ pub(super) fn check_newcomer(cluster: &ClusterRow, level: u32) -> Result<()> {
     Err(Error::new(Refusal::Argument { what: "node", why }, ""))
 }
 
+/// Longest it is waited that the level rises: by itself, soon after a cluster was founded or its last node upgraded.
+const RISE_WAIT: Duration = Duration::from_secs(5);
+
 impl Cluster<'_> {
+    /// The cluster, once its feature level is what something needs.
+    pub(super) async fn of_level(self, needed: u32, what: &'static str) -> Result<ClusterRow> {
+        let (deadline, mut pause) = (Instant::now() + RISE_WAIT, Duration::from_millis(5));
+        loop {
+            let cluster = self.formed()?;
+            let level = cluster.feature_level;
+            if level >= needed {
+                return Ok(cluster);
+            }
+            if !self.router().wait(&mut pause, deadline).await {
+                let why = format!(
+                    "the cluster's feature level is {level}, and this needs {needed}; upgrade all nodes, whereupon \
+                     it rises by itself"
+                );
+                return Err(Error::new(Refusal::Argument { what, why }, ""));
+            }
+        }
+    }
+
     pub(super) fn formed(self) -> Result<ClusterRow> {
         let known = catalog::cluster(&self.router().local.catalog());
         known.ok_or_else(|| Error::new(ErrorKind::Unavailable { why: Unavailable::Starting }, ""))

@@ -64,14 +64,7 @@ impl Cluster<'_> {
     /// Has a node lead nothing while it keeps its replicas, or lets it lead again. Returns once that is
     /// decided; `status` shows what it leads still.
     pub async fn set_maintenance(self, node: u64, on: bool) -> Result<()> {
-        let level = self.formed()?.feature_level;
-        if level < FEATURE_LEVEL_MAINTENANCE {
-            let why = format!(
-                "the cluster's feature level is {level}, and nodes can be in maintenance from \
-                 {FEATURE_LEVEL_MAINTENANCE} on; upgrade all nodes, whereupon it rises by itself"
-            );
-            return Err(Error::new(Refusal::Argument { what: "node", why }, ""));
-        }
+        self.of_level(FEATURE_LEVEL_MAINTENANCE, "node").await?;
         let set = CatalogCommand::SetMaintenance { node, on };
         Catalog::new(self.router()).propose(set, "", self.router().deadline()).await.map(drop)
     }

@@ -20,16 +20,19 @@ pub(crate) enum Failed {
     NotLeader { leader: Option<u64>, command: Command },
     /// Perhaps done.
     Unknown { command: Command },
-    /// Refused, but the edge can mend it: a stale route, or a serial that came too early.
+    /// Refused, but the edge can mend it: a stale route, a serial that came too early, or
+    /// groups between different cuts.
     Mendable { refusal: Refusal, command: Command },
 }
 
 /// An outcome as its caller needs it: one that the edge can mend comes with its command.
 pub(crate) fn answered(command: Command, answer: Answer) -> CallResult {
     match answer.outcome {
-        Outcome::Refused(refusal @ (Refusal::StaleRoute { .. } | Refusal::SerialGap { .. })) => {
-            Err(Failed::Mendable { refusal, command })
-        }
+        Outcome::Refused(
+            refusal @ (Refusal::StaleRoute { .. }
+            | Refusal::SerialGap { .. }
+            | Refusal::OtherCut { .. }),
+        ) => Err(Failed::Mendable { refusal, command }),
         _ => Ok(answer),
     }
 }

@@ -6,7 +6,7 @@ use domain::ReceiverId;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc};
 
-use crate::exchange::{CallResult, Event, IdleReport, NodeReport, ReadResult};
+use crate::exchange::{CallResult, CutAnswer, Event, IdleReport, NodeReport, ReadResult};
 
 /// From a leader to an edge.
 #[derive(Debug)]
@@ -35,6 +35,10 @@ pub(crate) enum Response {
     Transferred {
         id: u64,
         error: Option<String>,
+    },
+    Cut {
+        id: u64,
+        answer: CutAnswer,
     },
 }
 

@@ -15,6 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use domain::Effect;
 use engine::{Carried, ForwardTask};
 use futures::stream::FuturesOrdered;
 use futures::{FutureExt, StreamExt};
@@ -55,6 +56,8 @@ pub(crate) struct Driver {
     term: Option<u64>,
     may_stamp: bool,
     epochs: u64,
+    /// A backup's entities have come: what they need is found as a new leader finds it.
+    restored: bool,
 }
 
 /// What forwarding asks for.
@@ -89,6 +92,7 @@ impl Driver {
             term: None,
             may_stamp: false,
             epochs: 0,
+            restored: false,
         }
     }
 
@@ -124,6 +128,9 @@ impl Driver {
                 () = &mut timer, if armed.is_some() => armed = None,
             }
             self.effects();
+            if std::mem::take(&mut self.restored) {
+                self.lead().await;
+            }
             for input in inputs.drain(..) {
                 if let Input::Stop(done) = input {
                     self.lose(None);
@@ -285,6 +292,7 @@ impl Driver {
     /// Takes in what applied entries did.
     fn effects(&mut self) {
         let effects = self.group.take_effects();
+        self.restored |= effects.contains(&Effect::Restored);
         if let Some(leading) = &mut self.leading {
             leading.take_effects(effects);
         }

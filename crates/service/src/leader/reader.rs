@@ -96,6 +96,11 @@ pub(crate) fn answer(
             ReadAnswer::Info(entities.into_iter().map(info).collect())
         }
         Read::ClockOffset => ReadAnswer::ClockOffset(domain::meta(rows).clock_offset),
+        // Who asks for where to forward must not hear that what is still to come is not there (FWD-8).
+        Read::Resolve { .. } if rows.get(&Key::Restoring).is_some() => {
+            let why = "a backup is being restored into this cluster; ask again when that has ended";
+            ReadAnswer::Refused(Refusal::InvalidOperation { why })
+        }
         Read::Resolve { name } => {
             ReadAnswer::Entries(domain::directory(rows, &name).into_iter().collect())
         }

@@ -48,6 +48,7 @@ mod tag {
     pub const IDLE: u8 = 20;
     pub const END_CLAIMS: u8 = 50;
     pub const ROSE: u8 = 60;
+    pub const CUT: u8 = 61;
 }
 
 fn items<T>(
@@ -105,7 +106,7 @@ mod tests {
     use engine::Candidate;
 
     use super::*;
-    use crate::exchange::{IdleReport, Read, ReadAnswer};
+    use crate::exchange::{CutRequest, IdleReport, Read, ReadAnswer, Response};
 
     fn again<T: Codec>(value: &T) -> T {
         let mut out = Vec::new();
@@ -139,6 +140,28 @@ mod tests {
             ReadAnswer::Rules(Vec::new()),
         ] {
             assert_eq!(again(&answer), answer);
+        }
+    }
+
+    #[test]
+    fn what_a_backup_asks_and_is_told_comes_as_it_went() {
+        let after = Bytes::from_static(b"key");
+        for asked in [
+            CutRequest::Expect { number: 300 },
+            CutRequest::Rows { number: 300, after },
+            CutRequest::Keep { number: 300 },
+            CutRequest::Release { number: 300 },
+        ] {
+            let mut out = Vec::new();
+            put_cut(7, GroupId(5), &asked, &mut out);
+            let came = requests(&out.into()).expect("whole");
+            assert_eq!(came, [Request::Cut { id: 7, group: GroupId(5), asked }]);
+        }
+        for answer in [Ok(None), Ok(Some(Bytes::from_static(b"rows"))), Err("gone".to_owned())] {
+            let mut out = Vec::new();
+            put_response(&Response::Cut { id: 7, answer: answer.clone() }, &mut out);
+            let came = responses(&out.into()).expect("whole");
+            assert_eq!(came, [Incoming::Cut { id: 7, answer }]);
         }
     }
 

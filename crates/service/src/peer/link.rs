@@ -12,8 +12,8 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::exchange::{
-    Attach, CallResult, Detached, Event, Failed, IdleReport, NodeReport, NotRead, Read, ReadResult,
-    Sink, answered, release, release_session,
+    Attach, CallResult, CutAnswer, CutRequest, Detached, Event, Failed, IdleReport, NodeReport,
+    NotRead, Read, ReadResult, Sink, answered, release, release_session,
 };
 use crate::peer::frame::{self, Incoming};
 
@@ -39,6 +39,7 @@ pub(crate) enum Outgoing {
     Idle { asked: Vec<EntityId>, reply: oneshot::Sender<IdleReport> },
     Transfer { group: GroupId, to: u64, reply: oneshot::Sender<Option<String>> },
     EndClaims { group: GroupId, transaction: u64 },
+    Cut { group: GroupId, asked: CutRequest, reply: oneshot::Sender<CutAnswer> },
 }
 
 impl Outgoing {
@@ -50,7 +51,8 @@ impl Outgoing {
             | Outgoing::Attach { .. }
             | Outgoing::Report { .. }
             | Outgoing::Idle { .. }
-            | Outgoing::Transfer { .. } => true,
+            | Outgoing::Transfer { .. }
+            | Outgoing::Cut { .. } => true,
             Outgoing::Credit { .. }
             | Outgoing::Drain { .. }
             | Outgoing::Detach { .. }
@@ -75,6 +77,7 @@ impl Outgoing {
             | Outgoing::Report { .. }
             | Outgoing::Idle { .. }
             | Outgoing::Transfer { .. }
+            | Outgoing::Cut { .. }
             // The leader forgets the transactions of a node that it lost.
             | Outgoing::EndClaims { .. } => (),
         }
@@ -187,6 +190,7 @@ struct Waiting {
     reports: HashMap<u64, oneshot::Sender<NodeReport>>,
     idle: HashMap<u64, oneshot::Sender<IdleReport>>,
     transfers: HashMap<u64, oneshot::Sender<Option<String>>>,
+    cuts: HashMap<u64, oneshot::Sender<CutAnswer>>,
     receivers: HashMap<ReceiverId, Attached>,
 }
 
@@ -294,6 +298,10 @@ impl Waiting {
             Outgoing::EndClaims { group, transaction } => {
                 frame::put_end_claims(group, transaction, out);
             }
+            Outgoing::Cut { group, asked, reply } => {
+                frame::put_cut(id, group, &asked, out);
+                self.cuts.insert(id, reply);
+            }
         }
     }
 
@@ -321,6 +329,7 @@ impl Waiting {
             Incoming::Report { id, report } => drop(self.reports.remove(&id)?.send(report)),
             Incoming::Idle { id, report } => drop(self.idle.remove(&id)?.send(report)),
             Incoming::Transferred { id, error } => drop(self.transfers.remove(&id)?.send(error)),
+            Incoming::Cut { id, answer } => drop(self.cuts.remove(&id)?.send(answer)),
             Incoming::Event { receiver, event } => return self.event(receiver, event),
         }
         None

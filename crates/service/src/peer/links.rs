@@ -9,11 +9,14 @@ use replication::{NodeDescription, Replication};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::exchange::{IdleReport, NodeReport};
+use crate::exchange::{CutAnswer, CutRequest, IdleReport, NodeReport};
 use crate::peer::link::{Link, Outgoing};
 
 /// How long a node may take to say how it is, or what it knows.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a node may take to read some rows of a cut, which may have to come by there first.
+const CUT_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) struct Links {
     replication: Replication,
@@ -63,6 +66,16 @@ impl Links {
     /// The id of a node's data directory; `None` if it does not answer.
     pub async fn directory_id(&self, node: u64) -> Option<u32> {
         timeout(REPORT_TIMEOUT, self.replication.ask_directory_id(node)).await.ok()?.ok()
+    }
+
+    /// As [`LocalNode::cut`](super::LocalNode::cut), of another node.
+    pub async fn cut(&self, node: u64, group: GroupId, asked: CutRequest) -> CutAnswer {
+        let (reply, answer) = oneshot::channel();
+        self.to(node).send(Outgoing::Cut { group, asked, reply });
+        match timeout(CUT_TIMEOUT, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) | Err(_) => Err("it does not answer".to_owned()),
+        }
     }
 
     /// As [`LocalNode::idle_report`](super::LocalNode::idle_report), of another node; nothing if it does

@@ -7,7 +7,7 @@ use domain::{EntityId, GroupId, Refusal};
 use replication::{GroupRows, NodeDescription, Replication};
 
 use crate::clock::Clock;
-use crate::exchange::{IdleReport, NodeReport};
+use crate::exchange::{CutAnswer, CutRequest, IdleReport, NodeReport};
 use crate::leader::{Group, Groups};
 use crate::peer::about_node::AboutNode;
 use crate::peer::waiting_receivers::WaitingReceivers;
@@ -69,6 +69,21 @@ impl LocalNode {
             candidates.extend(idle.into_iter().map(|idle| (group.id, idle)));
         }
         IdleReport { candidates, used: Vec::new() }
+    }
+
+    /// What a backup asks about a replica here.
+    pub async fn cut(&self, group: GroupId, asked: CutRequest) -> CutAnswer {
+        let replication = &self.replication;
+        let answer = match asked {
+            CutRequest::Expect { number } => replication.expect_cut(group, number).map(|()| None),
+            CutRequest::Rows { number, after } => replication.cut_rows(group, number, after).await,
+            CutRequest::Keep { number } => replication.keep_cut(group, number).map(|()| None),
+            CutRequest::Release { number } => {
+                replication.release_cut(group, number);
+                Ok(None)
+            }
+        };
+        answer.map_err(|error| error.to_string())
     }
 
     /// Hands over a leadership held here.

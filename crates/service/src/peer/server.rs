@@ -88,7 +88,8 @@ fn put(item: Response, out: &mut Vec<u8>) {
         Response::Event { .. }
         | Response::Report { .. }
         | Response::Idle { .. }
-        | Response::Transferred { .. } => return,
+        | Response::Transferred { .. }
+        | Response::Cut { .. } => return,
     };
     out.truncate(before);
     frame::put_response(&instead, out);
@@ -163,6 +164,13 @@ impl Edge {
             Request::Idle { id, asked } => {
                 let report = self.node.idle_report(&asked);
                 drop(outbox.send(Response::Idle { id, report }));
+            }
+            Request::Cut { id, group, asked } => {
+                let node = self.node.clone();
+                tokio::spawn(async move {
+                    let answer = node.cut(group, asked).await;
+                    drop(outbox.send(Response::Cut { id, answer }));
+                });
             }
             Request::Transfer { id, group, to } => {
                 let node = self.node.clone();

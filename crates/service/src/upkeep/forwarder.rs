@@ -52,6 +52,8 @@ struct Posted {
     to: GroupId,
     count: u32,
     skipped: u32,
+    /// This group's last cut when it was read.
+    cut: u64,
     pending: PendingCall,
 }
 
@@ -199,9 +201,10 @@ impl Forwarder {
         let (source, destination) = (queue, entity);
         let arrive =
             Arrive { source, serial, settled_to, follows, destination, count, skipped, messages };
-        let command = Command::Forward(ForwardCommand::Arrive(arrive));
-        let pending = self.router.post(to, command);
-        Some(Posted { to, count, skipped, pending })
+        // Read last: the shipment is before it, or behind it, but not behind a later one.
+        let cut = domain::meta(&rows).cut;
+        let pending = self.router.post(to, Command::Forward(arrive.behind(cut)));
+        Some(Posted { to, count, skipped, cut, pending })
     }
 
     /// Brings a shipment to its destination, in parts if need be, and settles it. `None`: it got
@@ -211,7 +214,7 @@ impl Forwarder {
         let deadline = self.router.deadline();
         let mut pause = OUT_OF_TURN_PAUSE;
         loop {
-            let Posted { to, count, skipped, pending } = posted;
+            let Posted { to, count, skipped, cut, pending } = posted;
             let skipped = match self.router.finish(to, pending, deadline).await {
                 Ok(answer) => match answer.outcome {
                     Outcome::Arrived { done, refused } if done >= count => {
@@ -225,6 +228,10 @@ impl Forwarder {
                     pause = (pause * 2).min(OUT_OF_TURN_PAUSE_MAX);
                     0
                 }
+                Err(Failure::Mendable { refusal: Refusal::OtherCut { cut: there }, .. }) => {
+                    self.level(to, cut, there).await?;
+                    0
+                }
                 Err(Failure::Mendable { .. }) => return None,
                 Err(Failure::Error(kind)) => {
                     tracing::debug!(group = %self.group.id, ?queue, serial, ?kind, "not carried");
@@ -236,6 +243,15 @@ impl Forwarder {
             }
             posted = self.post(parcel, skipped)?;
         }
+    }
+
+    /// Has the one of two groups that is behind have the other's last cut: whoever makes it may have died
+    /// before it had asked all.
+    async fn level(&self, to: GroupId, here: u64, there: u64) -> Option<()> {
+        let behind = if here < there { self.group.id } else { to };
+        let (cut, deadline) = (Command::Cut { number: here.max(there) }, self.router.deadline());
+        let answer = self.router.call(behind, cut, deadline).await.ok()?;
+        matches!(answer.outcome, Outcome::Done).then_some(())
     }
 
     async fn settle(

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::{
     Arrive, Arriving, CancelScheduled, Command, Commit, CreateQueue, Destination, EntityId,
     EntityStatus, ForwardCommand, GroupId, Key, MemoryRows, NewMessage, Operation, Outcome,
-    QueueId, QueueProperties, Row, Send, SendVia, SequenceNumber, Ship, Shipped, SubQueue,
-    Timestamp, Unpark, UpdateQueue,
+    QueueId, QueueProperties, Refusal, Row, Send, SendVia, SequenceNumber, Ship, Shipped, SubQueue,
+    Timestamp, Unpark, UpdateQueue, meta,
 };
 use engine::{Carried, ForwardTask};
 
@@ -14,7 +14,7 @@ use super::{Group, Scene};
 use crate::bug::Bug;
 use crate::forwarding::{Shipment, Ticket, source, taker};
 use crate::leader::{Leader, Reply};
-use crate::raft::Payload;
+use crate::raft::{Payload, Record};
 use crate::random::Random;
 
 /// How long a leader waits for an answer from another group, ms.
@@ -137,8 +137,19 @@ impl Group {
             return;
         }
         if let Some(leader) = self.leaders.get_mut(&node) {
-            let command = Command::Forward(ForwardCommand::Arrive(shipment.arrive.clone()));
-            leader.asked.push((command, Reply::Arrive(shipment.ticket)));
+            let here = meta(&self.reference.rows).cut;
+            let cut = match leader.bug() {
+                Some(Bug::HeedsNoCut) => here,
+                // Who brings it would ask for the cut, and bring it again.
+                _ if shipment.cut > here => {
+                    let cut = Command::Cut { number: shipment.cut };
+                    leader.asked.push((cut, Reply::Nobody));
+                    shipment.cut
+                }
+                _ => shipment.cut,
+            };
+            let arrive = shipment.arrive.clone().behind(cut);
+            leader.asked.push((Command::Forward(arrive), Reply::Arrive(shipment.ticket)));
         }
     }
 
@@ -160,7 +171,12 @@ impl Group {
         }
         let refused = match outcome {
             Outcome::Arrived { done, refused } if *done >= count => refused.clone(),
-            _ => return leader.engine.carried(line, serial, Carried::Lost, clock),
+            outcome => {
+                if let Outcome::Refused(Refusal::OtherCut { cut }) = outcome {
+                    leader.asked.push((Command::Cut { number: *cut }, Reply::Nobody));
+                }
+                return leader.engine.carried(line, serial, Carried::Lost, clock);
+            }
         };
         let refused = match leader.bug() {
             Some(Bug::ForgetsRefusals) => Vec::new(),
@@ -180,58 +196,13 @@ impl Group {
     /// Texts that were accepted to be forwarded, in entries from `from` on; and how many entries
     /// there are.
     pub fn texts_sent(&self, from: usize, sent: &mut BTreeSet<String>) -> usize {
-        for record in &self.log[from..] {
-            let Payload::Entry(proposed) = &record.log.payload else { continue };
-            for (command, outcome) in proposed.entry.commands.iter().zip(&record.outcomes) {
-                let texts = |messages: &[NewMessage]| -> Vec<String> {
-                    messages.iter().map(|message| text(&message.content)).collect()
-                };
-                match (command, outcome) {
-                    (Command::Send(send), Outcome::Sent { .. })
-                        if send.entity == source(self.index) =>
-                    {
-                        sent.extend(texts(&send.messages));
-                    }
-                    (Command::Commit(commit), Outcome::Committed { .. })
-                        if commit.entity == source(self.index) =>
-                    {
-                        for operation in &commit.operations {
-                            if let Operation::SendVia(SendVia { messages, .. })
-                            | Operation::Send(Send { messages, .. }) = operation
-                            {
-                                sent.extend(texts(messages));
-                            }
-                        }
-                    }
-                    _ => (),
-                }
-            }
-        }
+        sent_in(&self.log[from..], self.index, sent);
         self.log.len()
     }
 
     /// Texts stored here: how often to be had, and how often away in a shipment.
     pub fn texts(&self, found: &mut BTreeMap<String, (u32, u32)>) {
-        let rows = &self.reference.rows;
-        for entity in [source(self.index), taker(self.index)] {
-            for sub in SubQueue::ALL {
-                let queue = QueueId { entity, sub };
-                let away = away(rows, queue);
-                let from = Key::Message(queue, SequenceNumber::MIN);
-                let to = Key::Message(queue, SequenceNumber::MAX);
-                for (key, row) in rows.0.range(from..to) {
-                    let (Key::Message(_, number), Row::Message(row)) = (key, row) else { continue };
-                    let Some(Row::Body(body)) = rows.0.get(&Key::Body(entity, row.body)) else {
-                        continue;
-                    };
-                    let found = found.entry(text(body)).or_default();
-                    match away.contains(number) {
-                        true => found.1 += 1,
-                        false => found.0 += 1,
-                    }
-                }
-            }
-        }
+        texts_in(&self.reference.rows, self.index, found);
     }
 
     /// Whether what is forwarded to from the group before is there.
@@ -247,6 +218,58 @@ impl Group {
             leader.engine.forwards().all(|(_, _, shipments)| shipments.is_empty())
                 && leader.engine.next_forward_task().is_none_or(|due| due > clock)
         })
+    }
+}
+
+/// Texts that entries of a group accepted to be forwarded.
+pub(super) fn sent_in(log: &[Record], group: usize, sent: &mut BTreeSet<String>) {
+    for record in log {
+        let Payload::Entry(proposed) = &record.log.payload else { continue };
+        for (command, outcome) in proposed.entry.commands.iter().zip(&record.outcomes) {
+            let texts = |messages: &[NewMessage]| -> Vec<String> {
+                messages.iter().map(|message| text(&message.content)).collect()
+            };
+            match (command, outcome) {
+                (Command::Send(send), Outcome::Sent { .. }) if send.entity == source(group) => {
+                    sent.extend(texts(&send.messages));
+                }
+                (Command::Commit(commit), Outcome::Committed { .. })
+                    if commit.entity == source(group) =>
+                {
+                    for operation in &commit.operations {
+                        if let Operation::SendVia(SendVia { messages, .. })
+                        | Operation::Send(Send { messages, .. }) = operation
+                        {
+                            sent.extend(texts(messages));
+                        }
+                    }
+                }
+                _ => (),
+            }
+        }
+    }
+}
+
+/// Texts in rows of a group: how often to be had, and how often away in a shipment.
+pub(super) fn texts_in(rows: &MemoryRows, group: usize, found: &mut BTreeMap<String, (u32, u32)>) {
+    for entity in [source(group), taker(group)] {
+        for sub in SubQueue::ALL {
+            let queue = QueueId { entity, sub };
+            let away = away(rows, queue);
+            let from = Key::Message(queue, SequenceNumber::MIN);
+            let to = Key::Message(queue, SequenceNumber::MAX);
+            for (key, row) in rows.0.range(from..to) {
+                let (Key::Message(_, number), Row::Message(row)) = (key, row) else { continue };
+                let Some(Row::Body(body)) = rows.0.get(&Key::Body(entity, row.body)) else {
+                    continue;
+                };
+                let found = found.entry(text(body)).or_default();
+                match away.contains(number) {
+                    true => found.1 += 1,
+                    false => found.0 += 1,
+                }
+            }
+        }
     }
 }
 
@@ -378,6 +401,7 @@ fn begin_task(
             Some(Shipment {
                 ticket: Ticket { group, node, epoch, line, serial, count },
                 to,
+                cut: meta(rows).cut,
                 arrive,
             })
         }

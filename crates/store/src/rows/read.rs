@@ -8,7 +8,7 @@ use rocksdb::{DBRawIterator, ReadOptions};
 use super::RowDisk;
 use super::rocks::RocksRows;
 use crate::damage;
-use crate::keys::{decode_key, encode_key};
+use wire::{decode_key, encode_key};
 
 impl RocksRows {
     /// [`RowDisk::get`].

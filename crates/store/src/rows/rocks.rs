@@ -15,9 +15,9 @@ use rocksdb::{
 use super::blobs::Blobs;
 use super::{Change, RowDisk, RowsIn, RowsOut, transfer};
 use crate::disk::{DiskSpace, disk_space};
-use crate::keys::{applied_key, encode_key, put_key};
 use crate::options::{MEMTABLES, base, blocks};
 use crate::{Error, Options, damage, records};
+use wire::{applied_key, encode_key, put_key};
 
 /// A file of keys, and of bodies too small for a blob file.
 const KEYS_FILE_BYTES: u64 = 4 << 20;

@@ -19,8 +19,8 @@ use rocksdb::{DBRawIterator, IngestExternalFileOptions, ReadOptions, SstFileWrit
 
 use super::rocks::{RocksRows, applied_value, database};
 use super::{RowDisk, RowsIn, RowsOut};
-use crate::keys::{applied_key, group_range};
 use crate::{Error, Options};
+use wire::{applied_key, group_range};
 
 /// Bytes of one chunk, one row at the least.
 const CHUNK_BYTES: usize = 512 << 10;
@@ -161,6 +161,11 @@ fn put(bytes: &[u8], out: &mut Vec<u8>) {
     // Keys and values are far below 4 GiB: a log entry bounds them.
     out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
     out.extend_from_slice(bytes);
+}
+
+/// The keys and values of a chunk of [`super::Export`], in order, as far as it is whole.
+pub fn rows_in(mut chunk: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    std::iter::from_fn(move || take(&mut chunk).zip(take(&mut chunk)))
 }
 
 fn take<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {

@@ -223,7 +223,7 @@ fn rows_of_garbage_stop_the_process() {
     {
         let store = RowStore::open(&path, &small()).unwrap();
         let mut chunk = Vec::new();
-        for part in [&store::encode_key(GROUP, &message_key(7))[..], b"\x01garbage"] {
+        for part in [&wire::encode_key(GROUP, &message_key(7))[..], b"\x01garbage"] {
             chunk.extend_from_slice(&(part.len() as u32).to_be_bytes());
             chunk.extend_from_slice(part);
         }

@@ -220,7 +220,7 @@ fn a_complete_import_is_installed_at_the_next_start() {
                 domain::Key::Message(_, number) => message(number.0),
                 _ => unreachable!("only these are made"),
             };
-            file.put(store::encode_key(GROUP, &key), wire::encode_row(&row)).unwrap();
+            file.put(wire::encode_key(GROUP, &key), wire::encode_row(&row)).unwrap();
         }
         file.finish().unwrap();
         drop(file);

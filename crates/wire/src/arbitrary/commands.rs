@@ -84,20 +84,28 @@ pub fn forward_command() -> impl Strategy<Value = ForwardCommand> {
                 ForwardCommand::Ship(ship)
             }
         ),
-        (queue(), numbers, entity(), vec(arriving, 0..3)).prop_map(
-            |(source, (serial, settled_to, follows, count, skipped), destination, messages)| {
-                ForwardCommand::Arrive(Arrive {
+        (queue(), numbers, entity(), vec(arriving, 0..3), prop_oneof![Just(0), any::<u64>()])
+            .prop_map(
+                |(
                     source,
-                    serial,
-                    settled_to,
-                    follows,
+                    (serial, settled_to, follows, count, skipped),
                     destination,
-                    count,
-                    skipped,
                     messages,
-                })
-            }
-        ),
+                    cut,
+                )| {
+                    let arrive = Arrive {
+                        source,
+                        serial,
+                        settled_to,
+                        follows,
+                        destination,
+                        count,
+                        skipped,
+                        messages,
+                    };
+                    arrive.behind(cut)
+                }
+            ),
         (queue(), any::<u64>(), refused()).prop_map(|(queue, serial, refused)| {
             ForwardCommand::Shipped(Shipped { queue, serial, refused })
         }),
@@ -156,6 +164,12 @@ pub fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
             CatalogCommand::AddGroups { data_groups, directories }
         }),
         any::<u16>().prop_map(|data_groups| CatalogCommand::OpenGroups { data_groups }),
+        (any::<u128>(), at())
+            .prop_map(|(restore, taken_at)| CatalogCommand::BeginRestore { restore, taken_at }),
+        (any::<u128>(), vec(directory_row(), 0..3))
+            .prop_map(|(restore, rows)| CatalogCommand::RestoreNames { restore, rows }),
+        any::<(u128, u64)>()
+            .prop_map(|(restore, next_entity)| CatalogCommand::EndRestore { restore, next_entity }),
         any::<(u16, u64, u64, u64)>().prop_map(|(group, from, to, moves)| {
             CatalogCommand::MoveReplica { group: GroupId(group), from, to, moves }
         }),
@@ -210,6 +224,10 @@ pub fn command() -> impl Strategy<Value = Command> {
         entity().prop_map(|entity| Command::DeleteEntity { entity }),
         Just(Command::Sweep),
         any::<u64>().prop_map(|units_max| Command::LimitMatching { units_max }),
+        any::<u64>().prop_map(|number| Command::Cut { number }),
+        (any::<u128>(), vec(row(), 0..4), any::<bool>()).prop_map(|(restore, rows, is_last)| {
+            Command::Restore(Restore { restore, rows, is_last })
+        }),
         Just(Command::Beat),
         entity().prop_map(|entity| Command::Touch { entity }),
         (entity(), at())

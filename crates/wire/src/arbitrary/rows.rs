@@ -118,9 +118,9 @@ pub fn message_tables() -> impl Strategy<Value = (Key, Row)> {
 
 pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {
     prop_oneof![
-        (at(), span(), any::<u64>(), at()).prop_map(
-            |(last_at, clock_offset, producers, unbroken_since)| {
-                let meta = Meta { last_at, clock_offset, producers, unbroken_since };
+        (at(), span(), any::<(u64, u64)>(), at()).prop_map(
+            |(last_at, clock_offset, (producers, cut), unbroken_since)| {
+                let meta = Meta { last_at, clock_offset, producers, unbroken_since, cut };
                 (Key::Meta, Row::Meta(meta))
             }
         ),
@@ -158,6 +158,9 @@ pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {
                 feature_level: n.4,
             };
             (Key::Cluster, Row::Cluster(row))
+        }),
+        (any::<u128>(), at(), any::<bool>()).prop_map(|(restore, begun_at, has_ended)| {
+            (Key::Restoring, Row::Restoring(RestoringRow { restore, begun_at, has_ended }))
         }),
         directory_row().prop_map(|row| (Key::Directory(row.name.clone()), Row::Directory(row))),
         (any::<u64>(), node_row()).prop_map(|(id, row)| (Key::Node(id), Row::Node(row))),

@@ -41,6 +41,22 @@ fn forwarding() {
             "2802ac0201090708ac020302010501626f647984020200000000004d0100",
         ),
         (
+            ForwardCommand::ArriveBehind {
+                cut: 300,
+                arrive: Arrive {
+                    source: QUEUE,
+                    serial: 9,
+                    settled_to: 7,
+                    follows: 8,
+                    destination: ENTITY,
+                    count: 3,
+                    skipped: 3,
+                    messages: vec![],
+                },
+            },
+            "2806ac02ac0201090708ac02030300",
+        ),
+        (
             ForwardCommand::Shipped(Shipped { queue: QUEUE, serial: 9, refused: refused() }),
             "2803ac02010901010201720164",
         ),
@@ -223,6 +239,24 @@ fn commands() {
             "0bac020404",
         ),
         (Command::LimitMatching { units_max: 300 }, "3dac02"),
+        (Command::Cut { number: 300 }, "3eac02"),
+        (
+            Command::Restore(Restore {
+                restore: 7,
+                rows: vec![
+                    (Key::Body(ENTITY, NUMBER), Row::Body(Bytes::from_static(b"x"))),
+                    (
+                        Key::Shipment(QUEUE, 9),
+                        Row::Shipment(ShipmentRow {
+                            destination: Destination { entity: ENTITY, group: GroupId(3) },
+                            numbers: vec![NUMBER],
+                        }),
+                    ),
+                ],
+                is_last: true,
+            }),
+            "3f0000000000000000000000000000000701021104000000000000012c000000000000004d01781228000000000000012c0100000000000000090601ac0203014d",
+        ),
         (Command::Sweep, "0d"),
         (Command::Touch { entity: ENTITY }, "16ac02"),
         (Command::Seal(Seal { entity: ENTITY, idle_since: AT }), "17ac0280d095ffbc31"),
@@ -303,6 +337,28 @@ fn commands() {
             "0f16ac020201ac020207",
         ),
         (Command::Catalog(CatalogCommand::OpenGroups { data_groups: 300 }), "0f17ac02"),
+        (
+            Command::Catalog(CatalogCommand::BeginRestore { restore: 7, taken_at: AT }),
+            "0f180000000000000000000000000000000780d095ffbc31",
+        ),
+        (
+            Command::Catalog(CatalogCommand::RestoreNames {
+                restore: 7,
+                rows: vec![DirectoryRow {
+                    entity: ENTITY,
+                    group: GroupId(3),
+                    name: name(),
+                    kind: EntityKind::Topic,
+                    request: 9,
+                    state: DirectoryState::Ready,
+                }],
+            }),
+            "0f190000000000000000000000000000000701ac0203064f7264657273010901",
+        ),
+        (
+            Command::Catalog(CatalogCommand::EndRestore { restore: 7, next_entity: 300 }),
+            "0f1a00000000000000000000000000000007ac02",
+        ),
         (
             Command::Catalog(CatalogCommand::Seal { name: name(), entity: ENTITY, idle_since: AT }),
             "0f0a064f7264657273ac0280d095ffbc31",

@@ -95,8 +95,23 @@ fn rows() {
                 clock_offset: Span(0),
                 producers: 3,
                 unbroken_since: Timestamp(7),
+                cut: 0,
             }),
             "0180d095ffbc31000307",
+        ),
+        (
+            Row::Meta(Meta {
+                last_at: AT,
+                clock_offset: Span(0),
+                producers: 3,
+                unbroken_since: Timestamp(7),
+                cut: 300,
+            }),
+            "0180d095ffbc31000307ac02",
+        ),
+        (
+            Row::Restoring(RestoringRow { restore: 7, begun_at: AT, has_ended: true }),
+            "010000000000000000000000000000000780d095ffbc3101",
         ),
         (
             Row::Entity(Box::new(entity.clone())),

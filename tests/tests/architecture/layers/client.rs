@@ -22,6 +22,7 @@ pub const LAYERS: &[Layer] = &[
         &["client"],
         &["calls", "delivery", "error", "lib", "message", "nodes", "options", "receiver", "sender"],
     ),
+    (&["backups"], &["calls", "client", "error", "lib", "nodes"]),
     (&["entities"], &["calls", "client", "error", "lib", "nodes"]),
     (
         &["session"],

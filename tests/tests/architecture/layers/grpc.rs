@@ -13,7 +13,15 @@ pub const LAYERS: &[Layer] = &[
     (&["cluster"], &["api", "door", "right", "status"]),
     (&["entities"], &["api", "door", "status"]),
     (
-        &["messaging", "receive_stream", "send_stream", "server", "sessions", "transact_stream"],
+        &[
+            "backups",
+            "messaging",
+            "receive_stream",
+            "send_stream",
+            "server",
+            "sessions",
+            "transact_stream",
+        ],
         &[
             "admission",
             "api",

@@ -6,10 +6,9 @@ pub const LAYERS: &[Layer] = &[
     (&["error"], &[]),
     (&["damage"], &["error"]),
     (&["disk"], &["error"]),
-    (&["keys"], &[]),
     (&["options"], &[]),
     (&["records"], &["error"]),
     (&["log"], &["damage", "disk", "error", "options", "records"]),
-    (&["rows"], &["damage", "disk", "error", "keys", "log", "options", "records"]),
+    (&["rows"], &["damage", "disk", "error", "log", "options", "records"]),
     (&["identity"], &["damage", "error", "log", "options", "rows"]),
 ];

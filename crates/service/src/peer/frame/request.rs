@@ -5,7 +5,7 @@ use domain::{Command, EntityId, GroupId, LockToken, QueueId, ReceiverId};
 use wire::{Codec, Error};
 
 use super::{items, tag, take};
-use crate::exchange::{Read, Wanted};
+use crate::exchange::{CutRequest, Read, Wanted};
 
 /// From an edge to a leader.
 #[derive(Debug, PartialEq)]
@@ -59,6 +59,11 @@ pub(crate) enum Request {
         group: GroupId,
         transaction: u64,
     },
+    Cut {
+        id: u64,
+        group: GroupId,
+        asked: CutRequest,
+    },
 }
 
 pub(crate) fn put_call(id: u64, group: GroupId, command: &Command, out: &mut Vec<u8>) {
@@ -108,6 +113,11 @@ pub(crate) fn put_end_claims(group: GroupId, transaction: u64, out: &mut Vec<u8>
     put!(out, tag::END_CLAIMS, group, transaction);
 }
 
+pub(crate) fn put_cut(id: u64, group: GroupId, asked: &CutRequest, out: &mut Vec<u8>) {
+    put!(out, tag::CUT, id, group);
+    asked.put(out);
+}
+
 pub(crate) fn put_idle(id: u64, asked: &Vec<EntityId>, out: &mut Vec<u8>) {
     put!(out, tag::IDLE, id);
     asked.put(out);
@@ -155,6 +165,10 @@ pub(crate) fn requests(frame: &Bytes) -> Result<Vec<Request>, Error> {
             tag::END_CLAIMS => {
                 let (group, transaction) = take(input)?;
                 Request::EndClaims { group, transaction }
+            }
+            tag::CUT => {
+                let (id, group) = take(input)?;
+                Request::Cut { id, group, asked: take(input)? }
             }
             _ => return Err(Error::Corrupt { what: "unknown tag of a request" }),
         })

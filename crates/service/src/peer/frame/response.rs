@@ -6,7 +6,8 @@ use wire::{Codec, Error};
 
 use super::{items, tag, take};
 use crate::exchange::{
-    Answer, Detached, Event, Failed, IdleReport, NodeReport, NotRead, ReadResult, Response,
+    Answer, CutAnswer, Detached, Event, Failed, IdleReport, NodeReport, NotRead, ReadResult,
+    Response,
 };
 
 /// What comes out of a response: a failure without its command, which the edge kept.
@@ -21,6 +22,7 @@ pub(crate) enum Incoming {
     Report { id: u64, report: NodeReport },
     Idle { id: u64, report: IdleReport },
     Transferred { id: u64, error: Option<String> },
+    Cut { id: u64, answer: CutAnswer },
 }
 
 pub(crate) fn put_response(response: &Response, out: &mut Vec<u8>) {
@@ -74,6 +76,13 @@ pub(crate) fn put_response(response: &Response, out: &mut Vec<u8>) {
         Response::Transferred { id, error } => {
             put!(out, tag::TRANSFER, *id);
             error.put(out);
+        }
+        Response::Cut { id, answer } => {
+            put!(out, tag::CUT, *id, answer.is_ok());
+            match answer {
+                Ok(rows) => rows.put(out),
+                Err(why) => why.put(out),
+            }
         }
     }
 }
@@ -134,6 +143,11 @@ pub(crate) fn responses(frame: &Bytes) -> Result<Vec<Incoming>, Error> {
             tag::TRANSFER => {
                 let (id, error) = take(input)?;
                 Incoming::Transferred { id, error }
+            }
+            tag::CUT => {
+                let (id, is_ok) = take(input)?;
+                let answer = if is_ok { Ok(take(input)?) } else { Err(take(input)?) };
+                Incoming::Cut { id, answer }
             }
             _ => return Err(Error::Corrupt { what: "unknown tag of a response" }),
         })

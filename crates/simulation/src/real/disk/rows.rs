@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use domain::{GroupId, Key, MemoryRows, Row, Rows};
-use store::{Change, DiskSpace, Error, RowDisk, RowsIn, RowsOut, decode_key, encode_key};
+use store::{Change, DiskSpace, Error, RowDisk, RowsIn, RowsOut};
+use wire::{decode_key, encode_key};
 
 use super::{disk_space, lock};
 use crate::real::Planted;

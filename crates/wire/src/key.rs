@@ -1,4 +1,4 @@
-//! Every key of the rows database, in one place.
+//! Every key of a row, in one place.
 //!
 //! | group u16 | table u8 | … |, big-endian: byte order is the order of [`Key`], and a group, a
 //! table, an entity within a table or a queue is one range. Table numbers are never reused.
@@ -37,6 +37,7 @@
 //! | 45 JoinToken | id u64 |
 //! | 46 Unmatched | topic u64, sequence u64 |
 //! | 47 Founders | group u16 |
+//! | 48 Restoring | – |
 //!
 //! A session that something follows ends in two zero bytes; a zero byte of its own is followed by
 //! 0xff, so that no session's keys lie among another's.
@@ -46,15 +47,17 @@ use domain::{
     SubQueue, Timestamp,
 };
 
+use crate::Error;
+
 /// Where a group's applied mark stands: below every table.
-pub(crate) fn applied_key(group: GroupId) -> [u8; 3] {
+pub fn applied_key(group: GroupId) -> [u8; 3] {
     let [high, low] = group.0.to_be_bytes();
     [high, low, 0]
 }
 
 /// The range of all of a group's keys, its applied mark included. Group numbers end below
 /// `u16::MAX`.
-pub(crate) fn group_range(group: GroupId) -> ([u8; 2], [u8; 2]) {
+pub fn group_range(group: GroupId) -> ([u8; 2], [u8; 2]) {
     (group.0.to_be_bytes(), group.0.saturating_add(1).to_be_bytes())
 }
 
@@ -96,6 +99,7 @@ fn table(key: &Key) -> u8 {
         Key::JoinToken(..) => 45,
         Key::Unmatched(..) => 46,
         Key::Founders(..) => 47,
+        Key::Restoring => 48,
     }
 }
 
@@ -107,13 +111,13 @@ pub fn encode_key(group: GroupId, key: &Key) -> Vec<u8> {
 }
 
 /// Replaces `out` by the bytes of a row's key.
-pub(crate) fn put_key(group: GroupId, key: &Key, out: &mut Vec<u8>) {
+pub fn put_key(group: GroupId, key: &Key, out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&group.0.to_be_bytes());
     out.push(table(key));
     let mut number = |number: u64| out.extend_from_slice(&number.to_be_bytes());
     match key {
-        Key::Meta | Key::Cluster => {}
+        Key::Meta | Key::Cluster | Key::Restoring => {}
         Key::Entity(entity) | Key::EntityState(entity) | Key::Sweep(entity) => number(entity.0),
         Key::Subscription(topic, subscription) => {
             number(topic.0);
@@ -218,10 +222,22 @@ fn put_session(session: &SessionId, out: &mut Vec<u8>) {
 /// Follows a zero byte that is part of an id.
 const ESCAPED_ZERO: u8 = 0xff;
 
+/// Bytes that a key begins with, for its group.
+pub const GROUP_BYTES: usize = 2;
+
+/// The key of a row, from its bytes without those of a group.
+pub fn take_key(bytes: &[u8]) -> Result<Key, Error> {
+    key_in(Rest(bytes)).ok_or(Error::Corrupt { what: "no key of a row" })
+}
+
 /// A key read back; `None` for bytes that are no key of a row.
 pub fn decode_key(bytes: &[u8]) -> Option<(GroupId, Key)> {
     let mut rest = Rest(bytes);
     let group = GroupId(rest.short()?);
+    Some((group, key_in(rest)?))
+}
+
+fn key_in(mut rest: Rest<'_>) -> Option<Key> {
     let key = match rest.byte()? {
         1 => Key::Meta,
         2 => Key::Entity(rest.entity()?),
@@ -259,9 +275,10 @@ pub fn decode_key(bytes: &[u8]) -> Option<(GroupId, Key)> {
         45 => Key::JoinToken(rest.number()?),
         46 => Key::Unmatched(rest.entity()?, rest.sequence()?),
         47 => Key::Founders(GroupId(rest.short()?)),
+        48 => Key::Restoring,
         _ => return None,
     };
-    rest.0.is_empty().then_some((group, key))
+    rest.0.is_empty().then_some(key)
 }
 
 struct Rest<'a>(&'a [u8]);
@@ -379,6 +396,7 @@ mod tests {
         prop_oneof![
             Just(Key::Meta),
             Just(Key::Cluster),
+            Just(Key::Restoring),
             entity().prop_map(Key::Entity),
             entity().prop_map(Key::EntityState),
             entity().prop_map(Key::Sweep),
