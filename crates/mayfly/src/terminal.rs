@@ -126,6 +126,14 @@ pub fn byte_bar(what: &str, total: u64) -> ProgressBar {
     bar
 }
 
+/// Bytes that come and nobody knows how many, on standard error; nothing where no person looks.
+pub fn byte_count(what: &str) -> ProgressBar {
+    let style = "{spinner:.cyan} {msg} {binary_bytes} {binary_bytes_per_sec}";
+    let bar = spinner(what);
+    bar.set_style(ProgressStyle::with_template(style).expect("the template is a constant"));
+    bar
+}
+
 /// A bar of steps of which each takes its time, on standard error; nothing where no person looks.
 pub fn steps(what: &str) -> ProgressBar {
     let bar = ProgressBar::new(1);

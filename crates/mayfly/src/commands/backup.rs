@@ -1,9 +1,11 @@
 //! `mayfly backup`.
 
+mod create;
 mod key;
 mod list;
 mod place;
 mod prune;
+mod restore;
 mod verify;
 
 use clap::Subcommand;
@@ -12,6 +14,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 const EXAMPLES: &str = "\
 Examples:
+  mayfly backup create /var/backups/mayfly
+  mayfly backup create s3://my-bucket/mayfly --key-file /etc/mayfly/backup.key
+  mayfly backup restore /var/backups/mayfly --connect new-1:5310
   mayfly backup key /etc/mayfly/backup.key
   mayfly backup list /var/backups/mayfly
   mayfly backup list s3://my-bucket/mayfly --key-file /etc/mayfly/backup.key
@@ -21,7 +26,7 @@ Examples:
 
 A place is a directory (/a/directory, ./directory, file:///a/directory) or s3://bucket/prefix, of Amazon or of what
 speaks its protocol: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and the like say how it is
-reached. No cluster is asked.";
+reached. Only create and restore ask a cluster, with a key that may operate, manage and listen.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -32,6 +37,10 @@ pub struct BackupArgs {
 
 #[derive(Debug, Subcommand)]
 enum BackupCommand {
+    /// Back up the whole cluster, as of one instant, while it is used
+    Create(create::CreateArgs),
+    /// Make a backup's entities those of a new cluster, which has none
+    Restore(restore::RestoreArgs),
     /// Backups of a place, newest first
     List(list::ListArgs),
     /// Read all of a backup, and tell what is missing or damaged; exit code 1 if anything is
@@ -46,6 +55,8 @@ pub async fn run(args: BackupArgs) -> anyhow::Result<()> {
     // Messages are in backups, and keys in their files: what is made is for its owner alone.
     umask(Mode::S_IRWXG | Mode::S_IRWXO);
     match args.command {
+        BackupCommand::Create(args) => create::run(args).await,
+        BackupCommand::Restore(args) => restore::run(args).await,
         BackupCommand::List(args) => list::run(args).await,
         BackupCommand::Verify(args) => verify::run(args).await,
         BackupCommand::Prune(args) => prune::run(args).await,

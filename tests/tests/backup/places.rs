@@ -265,7 +265,7 @@ fn backups_in_an_s3_compatible_store_are_listed_verified_and_pruned() -> anyhow:
     let made = ask(&address, "PUT /mayfly-backups", "", "")?;
     ensure!(made.status == 200, "{}", made.body);
     let within = Command::new(std::env::current_exe()?)
-        .args(["--exact", "within_an_s3_environment", "--ignored", "--nocapture"])
+        .args(["--exact", "places::within_an_s3_environment", "--ignored", "--nocapture"])
         .env("AWS_ENDPOINT_URL", format!("http://{address}"))
         .env("AWS_ALLOW_HTTP", "true")
         .env("AWS_REGION", "us-east-1")
