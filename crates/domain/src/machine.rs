@@ -57,6 +57,7 @@ use crate::machine::entity::{Entity, EntityStep, Opening};
 use crate::machine::match_budget::MatchBudget;
 use crate::machine::nonce::Nonces;
 use crate::machine::producers::Producers;
+pub use crate::machine::restoration::RESTORING;
 pub use crate::machine::restore::is_restoring;
 use crate::machine::rules::{Rules, TopicRules};
 use crate::machine::savepoint::Since;
@@ -363,7 +364,7 @@ impl<'a, R: Rows> Step<'a, R> {
     }
 
     fn is_restoring(&mut self) -> bool {
-        matches!(self.view.get(&Key::Restoring), Some(Row::Restoring(row)) if !row.has_ended)
+        restore::is_under_way(self.view.get(&Key::Restoring))
     }
 
     fn producers(&mut self) -> Producers<'_, &'a R> {

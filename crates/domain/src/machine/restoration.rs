@@ -12,6 +12,11 @@ const WHAT: &str = "restore";
 /// would be of the future here, and nothing due until then.
 const BEHIND_MAX: Span = Span::from_secs(5);
 
+/// Nothing is told of, and nothing made beside, what is half there.
+pub const RESTORING: Refusal = Refusal::InvalidOperation {
+    why: "a backup is being restored into this cluster; try again when that has ended",
+};
+
 fn refuse(why: String) -> Result<Outcome, Refusal> {
     Err(Refusal::Argument { what: WHAT, why })
 }
@@ -20,9 +25,7 @@ fn refuse(why: String) -> Result<Outcome, Refusal> {
 pub(super) fn check_not_restoring<R: Rows>(view: &mut View<R>) -> Result<(), Refusal> {
     match view.contains(&Key::Restoring) {
         false => Ok(()),
-        true => Err(Refusal::InvalidOperation {
-            why: "a backup is being restored into this cluster; try again when that has ended",
-        }),
+        true => Err(RESTORING),
     }
 }
 

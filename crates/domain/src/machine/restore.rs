@@ -7,10 +7,12 @@ const WHAT: &str = "restore";
 
 /// Whether a backup is being restored into a group: what it holds is not to be acted on yet.
 pub fn is_restoring(rows: &impl Rows) -> bool {
-    match rows.get(&Key::Restoring) {
-        Some(Row::Restoring(row)) => !row.has_ended,
-        _ => false,
-    }
+    is_under_way(rows.get(&Key::Restoring))
+}
+
+/// By the row of [`Key::Restoring`].
+pub(super) fn is_under_way(row: Option<Row>) -> bool {
+    matches!(row, Some(Row::Restoring(row)) if !row.has_ended)
 }
 
 impl Restore {

@@ -253,31 +253,9 @@ impl Game {
 
 fn owner(key: &Key) -> Option<EntityId> {
     match key {
-        Key::Entity(owner) | Key::EntityState(owner) | Key::Sweep(owner) => Some(*owner),
-        Key::Body(owner, _) | Key::Scheduled(owner, _) => Some(*owner),
-        Key::Deadline(owner, ..) | Key::DuplicateId(owner, _) => Some(*owner),
-        Key::DuplicateTime(owner, ..) => Some(*owner),
-        Key::Message(queue, _) | Key::Returned(queue, _) | Key::Lock(queue, _) => {
-            Some(queue.entity)
-        }
-        Key::Meta | Key::Producer(_) | Key::ProducerSeen(..) | Key::Outcome(..) => None,
-        Key::Session(owner, _) | Key::SessionMessage(owner, ..) => Some(*owner),
-        Key::SessionHeld(owner, ..) | Key::SessionFree(owner, _) => Some(*owner),
-        Key::SessionLocked(owner, _) | Key::SessionState(owner, _) => Some(*owner),
-        Key::Subscription(entity, _) | Key::Rule(entity, _) => Some(*entity),
-        Key::BodyCopies(entity, _) | Key::Unmatched(entity, _) => Some(*entity),
-        Key::Shipment(queue, _) | Key::Parked(queue, ..) | Key::Arrival(queue, _) => {
-            Some(queue.entity)
-        }
-        Key::Cluster
-        | Key::Directory(_)
-        | Key::Node(_)
-        | Key::Group(_)
-        | Key::NodeState(_)
-        | Key::Moves(_)
-        | Key::JoinToken(_)
-        | Key::Founders(_)
-        | Key::Restoring => None,
+        // What its shipments left behind elsewhere.
+        Key::Arrival(source, _) => Some(source.entity),
+        key => key.entity(),
     }
 }
 

@@ -130,8 +130,9 @@ impl Pinned {
             self.rows.resume_after(after.clone()).map_err(failed)?;
         }
         let chunk = self.rows.next_chunk().map_err(failed)?;
-        let last =
-            |chunk: &Bytes| store::rows_in(chunk).last().map(|(key, _)| chunk.slice_ref(key));
+        let last = |chunk: &Bytes| {
+            store::rows_in(chunk).flatten().last().map(|(key, _)| chunk.slice_ref(key))
+        };
         self.after = chunk.as_ref().and_then(last).unwrap_or(after);
         Ok(chunk)
     }

@@ -15,12 +15,12 @@ use domain::{
     Command, EntityId, FEATURE_LEVEL_BACKUP, GroupId, Key, Outcome, Refusal, Row, Span, Timestamp,
 };
 use futures::future::{join_all, try_join_all};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use wire::{GROUP_BYTES, decode_key, decode_row, encode_key};
 
 pub use self::chunks::Chunk;
 use self::chunks::Chunker;
-pub(crate) use self::chunks::rows;
 use crate::edge::cluster::Cluster;
 use crate::edge::router::{Failure, Router};
 use crate::error::{Error, ErrorKind, Result, Unavailable};
@@ -95,7 +95,7 @@ impl Cluster<'_> {
         let router = self.router();
         let cluster = self.of_level(FEATURE_LEVEL_BACKUP, "backup").await?;
         let (now, clock_offset) = self.now().await?;
-        let cut = draw_cut(now);
+        let cut = draw_cut(now, domain::meta(&router.local.catalog()).cut);
         let groups: Vec<GroupId> = (0..=cluster.data_groups).map(GroupId).collect();
         let pinned = groups.iter().map(|group| PinnedGroup::announce(router, *group, cut));
         let pinned = try_join_all(pinned).await?;
@@ -126,9 +126,11 @@ impl Cluster<'_> {
     }
 }
 
-/// Cuts are told apart and in order: by time, and by chance where two begin at once.
-fn draw_cut(now: Timestamp) -> u64 {
-    now.0 << 16 | u64::from(rand::random::<u16>())
+/// Cuts are told apart and in order: by time, and by chance where two begin at once. Clocks of nodes differ, so it is
+/// seen to that none comes before the last one, without effect.
+fn draw_cut(now: Timestamp, last: u64) -> u64 {
+    let drawn = now.0 << 16 | u64::from(rand::random::<u16>());
+    drawn.max(last.saturating_add(1))
 }
 
 async fn read_all(pinned: Vec<PinnedGroup>, out: mpsc::Sender<Result<BackupPart>>) {
@@ -137,6 +139,7 @@ async fn read_all(pinned: Vec<PinnedGroup>, out: mpsc::Sender<Result<BackupPart>
         let read = tokio::select! {
             read = group.read(&out) => read,
             () = keep(&pinned) => return,
+            () = out.closed() => return,
         };
         let part = match read {
             Ok(Some(stored)) => Ok(BackupPart::GroupEnd { group: group.group, stored }),
@@ -169,9 +172,9 @@ async fn keep(pinned: &VecDeque<PinnedGroup>) {
     }
 }
 
-/// Ranges of keys that are backed up, each between two keys that are none of them, or to the end. What says which entities there
-/// are comes first, for whoever restores to know where all else belongs. Who has sent what before is left out: a
-/// client that sends again to another cluster is not known there.
+/// Ranges of keys that are backed up, each between two keys that are none of them, or to the end. What says which
+/// entities there are comes first, for whoever restores to know where all else belongs. Who has sent what before is
+/// left out: a client that sends again to another cluster is not known there.
 fn ranges(group: GroupId) -> Vec<(Key, Option<Key>)> {
     let behind_clients = Key::Outcome(u64::MAX, u64::MAX);
     match group {
@@ -231,7 +234,8 @@ impl PinnedGroup {
             'range: loop {
                 let asked = CutRequest::Rows { number: self.cut, after: after.clone() };
                 let Some(read) = self.ask(asked).await? else { break };
-                for (key, value) in replication::rows_in(&read) {
+                for row in replication::rows_in(&read) {
+                    let (key, value) = row.ok_or("what it read is cut short")?;
                     if to.as_deref().is_some_and(|to| key >= to) {
                         break 'range;
                     }
@@ -255,17 +259,15 @@ impl PinnedGroup {
 }
 
 impl Drop for PinnedGroup {
+    /// Waits for nobody: where it is not heard the node lets go by itself, a little later.
     fn drop(&mut self) {
-        let PinnedGroup { ref router, group, node, cut } = *self;
-        let router = router.clone();
-        // Where it is not heard the node lets go by itself, a little later.
-        tokio::spawn(async move {
-            let release = CutRequest::Release { number: cut };
-            match node == router.local.id {
-                true => drop(router.local.cut(group, release).await),
-                false => drop(router.links.cut(node, group, release).await),
-            }
-        });
+        let PinnedGroup { router, group, node, cut } = self;
+        match *node == router.local.id {
+            true => router.local.replication.release_cut(*group, *cut),
+            // Without a runtime the process is ending.
+            false if Handle::try_current().is_ok() => router.links.release_cut(*node, *group, *cut),
+            false => (),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use wire::{decode_row, take_key};
 
-use crate::edge::backup::{Stored, rows};
+use crate::edge::backup::Stored;
 use crate::edge::catalog::Catalog;
 use crate::edge::cluster::Cluster;
 use crate::edge::router::{Failure, PendingCall, Router};
@@ -152,7 +152,7 @@ impl Restore {
                 self.owners.clear();
             }
         }
-        for row in rows(chunk) {
+        for row in replication::rows_in(chunk) {
             let Some((key, value)) = row else {
                 return Err(unfit(format!("a chunk of group {group} is cut short")));
             };

@@ -97,9 +97,8 @@ pub(crate) fn answer(
         }
         Read::ClockOffset => ReadAnswer::ClockOffset(domain::meta(rows).clock_offset),
         // Who asks for where to forward must not hear that what is still to come is not there (FWD-8).
-        Read::Resolve { .. } if rows.get(&Key::Restoring).is_some() => {
-            let why = "a backup is being restored into this cluster; ask again when that has ended";
-            ReadAnswer::Refused(Refusal::InvalidOperation { why })
+        Read::Resolve { .. } if domain::is_restoring(rows) => {
+            ReadAnswer::Refused(domain::RESTORING)
         }
         Read::Resolve { name } => {
             ReadAnswer::Entries(domain::directory(rows, &name).into_iter().collect())

@@ -78,6 +78,12 @@ impl Links {
         }
     }
 
+    /// Tells a node that the rows of a cut are not needed any more, and waits for no answer.
+    pub fn release_cut(&self, node: u64, group: GroupId, number: u64) {
+        let (reply, _) = oneshot::channel();
+        self.to(node).send(Outgoing::Cut { group, asked: CutRequest::Release { number }, reply });
+    }
+
     /// As [`LocalNode::idle_report`](super::LocalNode::idle_report), of another node; nothing if it does
     /// not answer.
     pub async fn idle_report(&self, node: u64, asked: &[EntityId]) -> IdleReport {

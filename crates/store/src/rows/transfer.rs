@@ -163,9 +163,18 @@ fn put(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// The keys and values of a chunk of [`super::Export`], in order, as far as it is whole.
-pub fn rows_in(mut chunk: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    std::iter::from_fn(move || take(&mut chunk).zip(take(&mut chunk)))
+/// The keys and values of a chunk of [`super::Export`], in order; `None` last, where it is cut short.
+pub fn rows_in(mut chunk: &[u8]) -> impl Iterator<Item = Option<(&[u8], &[u8])>> {
+    std::iter::from_fn(move || {
+        if chunk.is_empty() {
+            return None;
+        }
+        let row = take(&mut chunk).zip(take(&mut chunk));
+        if row.is_none() {
+            chunk = &[];
+        }
+        Some(row)
+    })
 }
 
 fn take<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {

@@ -8,8 +8,9 @@ const TARGET_BYTES: u64 = 512 * 1024;
 /// It ends here at the latest, one row at the least.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Rows of a group in the form that backups keep for ever: for each the length of its key without the group's
-/// number, that key, the length of its value and the value; lengths are 4 bytes, big-endian.
+/// Rows of a group in the form that backups keep for ever, which [`replication::rows_in`] reads: for each the length
+/// of its key without the group's number, that key, the length of its value and the value; lengths are 4 bytes,
+/// big-endian.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chunk {
     pub rows: u64,
@@ -48,30 +49,11 @@ fn ends_behind(key: &[u8], row_bytes: u64) -> bool {
     drawn * TARGET_BYTES < row_bytes << 32
 }
 
-/// The rows of a chunk, in order: keys without a group's number, and values. `None` behind what is whole.
-pub(crate) fn rows(mut chunk: &[u8]) -> impl Iterator<Item = Option<(&[u8], &[u8])>> {
-    std::iter::from_fn(move || {
-        if chunk.is_empty() {
-            return None;
-        }
-        let row = take(&mut chunk).zip(take(&mut chunk));
-        if row.is_none() {
-            chunk = &[];
-        }
-        Some(row)
-    })
-}
-
-fn take<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (length, rest) = bytes.split_first_chunk()?;
-    let (head, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
-    *bytes = rest;
-    Some(head)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use replication::rows_in;
 
     use super::*;
 
@@ -89,7 +71,7 @@ mod tests {
             let chunks = chunks(0..rows, value_bytes);
             let found: Vec<u64> = chunks
                 .iter()
-                .flat_map(|chunk| super::rows(&chunk.bytes))
+                .flat_map(|chunk| rows_in(&chunk.bytes))
                 .map(|row| row.expect("whole"))
                 .map(|(key, _)| u64::from_be_bytes(key.try_into().expect("a number")))
                 .collect();
@@ -120,7 +102,7 @@ mod tests {
     fn what_is_cut_short_is_told() {
         let chunk = chunks(0..3, 10).remove(0).bytes;
         for length in 1..chunk.len() {
-            let rows: Vec<_> = super::rows(&chunk[..length]).collect();
+            let rows: Vec<_> = rows_in(&chunk[..length]).collect();
             let whole = length % 26 == 0;
             assert_eq!(rows.last().expect("some").is_some(), whole, "{length}");
         }
