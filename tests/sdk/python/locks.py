@@ -114,7 +114,10 @@ async def renewer_of_receiver(space: Space) -> None:
     """A receiver with a renewer keeps the locks of all it receives."""
     queue = await space.queue(lock_duration=timedelta(seconds=5))
     await space.send(queue, "a", "b")
-    renewer = await space.renewer(max_lock_renewal_duration=60)
+    # The synchronous SDK takes two renewals of one receiver at once for one connection's: it sends
+    # a request before it notes that it waits, and its other thread may have thrown the answer away.
+    one = {"max_workers": 1} if space.flavour.name == "sync" else {}
+    renewer = await space.renewer(max_lock_renewal_duration=60, **one)
     receiver = await space.receiver(queue, auto_lock_renewer=renewer)
     messages = await receive(receiver, 2)
     await asyncio.sleep(LONGER)
