@@ -13,7 +13,7 @@ use crate::{
 pub(crate) const FEATURE_LEVEL_FOUNDED: u32 = 1;
 /// Up to which this binary understands commands that not all versions know. Nobody proposes one of a level that
 /// a node of the cluster does not know: it could not read its log. Each level adds to the one before.
-pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_BACKUP;
+pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_RULES_OF_0_2;
 /// From which on there are join tokens.
 pub const FEATURE_LEVEL_JOIN_TOKENS: u32 = 2;
 /// From which on the level rises by itself to what all nodes know ([`CatalogCommand::RaiseFeatureLevel`]).
@@ -26,6 +26,9 @@ pub const FEATURE_LEVEL_MATCH_BUDGET: u32 = 5;
 pub const FEATURE_LEVEL_MORE_GROUPS: u32 = 6;
 /// From which on the cluster can be backed up, and restored ([`Command::Cut`](crate::Command::Cut)).
 pub const FEATURE_LEVEL_BACKUP: u32 = 7;
+/// From which on logs are applied by the rules of 0.2, as soon as each says so
+/// ([`Command::ReachLevel`](crate::Command::ReachLevel)), and may hold what 0.1 could not read.
+pub const FEATURE_LEVEL_RULES_OF_0_2: u32 = 9;
 
 /// A name in the directory.
 #[derive(Clone, Debug, PartialEq)]

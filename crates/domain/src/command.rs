@@ -3,6 +3,7 @@
 
 mod address;
 mod facts;
+mod level;
 #[cfg(test)]
 mod tests;
 mod weight;
@@ -87,6 +88,11 @@ pub enum Command {
         number: u64,
     },
     Restore(Restore),
+    /// From here on the log is applied by the rules of this feature level, which all nodes know: nodes of several
+    /// versions come to the same rows before it and behind it. One below that of before has no effect.
+    ReachLevel {
+        level: u32,
+    },
 }
 
 /// Rows of a backup, as they were in a group of the cluster that it was made of. From the first to the last of a

@@ -10,6 +10,7 @@ mod checks;
 mod deadlines;
 mod entity;
 mod history;
+mod level;
 mod match_budget;
 mod messages;
 mod partition;
@@ -54,6 +55,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::key_map::KeyMap;
 use crate::machine::catalog::{Catalog, GroupSizes};
 use crate::machine::entity::{Entity, EntityStep, Opening};
+use crate::machine::level::GroupLevel;
 use crate::machine::match_budget::MatchBudget;
 use crate::machine::nonce::Nonces;
 use crate::machine::producers::Producers;
@@ -118,6 +120,7 @@ impl Machine {
             Some(meta) => Some(meta),
             None => view.meta(),
         };
+        view.level = GroupLevel(meta_stored.map_or(0, |meta| meta.level));
         Step {
             machine: self,
             view,
@@ -311,6 +314,7 @@ impl<'a, R: Rows> Step<'a, R> {
                 Ok(Outcome::Done)
             }
             Command::Restore(command) => command.apply(self),
+            Command::ReachLevel { level } => Ok(self.reach_level(level)),
         };
         outcome.unwrap_or_else(Outcome::Refused)
     }
@@ -331,6 +335,16 @@ impl<'a, R: Rows> Step<'a, R> {
         let by = Span(to.0.saturating_sub(self.meta.clock_offset.0));
         self.meta.clock_offset = self.meta.clock_offset.max(to);
         self.meta.last_at = self.meta.last_at.max(self.at.plus(by));
+        Outcome::Done
+    }
+
+    fn reach_level(&mut self, level: u32) -> Outcome {
+        if level > self.meta.level {
+            self.meta.level = level;
+            self.view.level = GroupLevel(level);
+            // Actions are read by the rules of a level.
+            self.machine.topics.clear();
+        }
         Outcome::Done
     }
 

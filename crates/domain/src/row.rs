@@ -227,6 +227,9 @@ pub struct Meta {
     pub unbroken_since: Timestamp,
     /// The last cut of the whole cluster that came by here; 0: none ever ([`Command::Cut`](crate::Command::Cut)).
     pub cut: u64,
+    /// The feature level that the log has reached: by whose rules its entries are applied. 0: those of 0.1
+    /// ([`Command::ReachLevel`](crate::Command::ReachLevel)).
+    pub level: u32,
 }
 
 /// All that dropping a fresh message takes. Deadlines come in another order than messages: without it

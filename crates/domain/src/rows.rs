@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use crate::{Key, Row};
+use crate::{Key, Meta, Row};
 
 /// A group's rows as of some entry. Cannot fail: a store that cannot read its own data stops the
 /// node before the machine could draw a wrong conclusion from it.
@@ -55,6 +55,12 @@ pub fn get_many_over(
 pub struct MemoryRows(pub BTreeMap<Key, Row>);
 
 impl MemoryRows {
+    /// Of a group whose log has reached a feature level, and nothing else yet.
+    pub fn at_level(level: u32) -> MemoryRows {
+        let meta = Meta { level, ..Meta::default() };
+        MemoryRows(BTreeMap::from([(Key::Meta, Row::Meta(meta))]))
+    }
+
     /// Deletes what a [`crate::Step`] erased, before its writes.
     pub fn erase(&mut self, ranges: &[(Key, Key)]) {
         for (from, to) in ranges {

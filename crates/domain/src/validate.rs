@@ -17,6 +17,27 @@ use crate::{
 
 /// ENT-1, ENT-13.
 pub fn queue_name(name: &str) -> Result<(), Refusal> {
+    path(name)?;
+    let lower = name.to_ascii_lowercase();
+    match TAKEN_PATHS.iter().find(|taken| (taken.is_taken)(&lower)) {
+        Some(taken) => Err(Refusal::Argument { what: ENTITY_NAME, why: taken.why.to_owned() }),
+        None => Ok(()),
+    }
+}
+
+/// ENT-1, as 0.1 had it: fewer characters, and fewer forms that are no entity's.
+pub(crate) fn queue_name_of_0_1(name: &str) -> Result<(), Refusal> {
+    path(name)?;
+    let why = match name.to_ascii_lowercase().contains(SUBSCRIPTIONS) {
+        true => "'/subscriptions/' stands between a topic and its subscription",
+        false if name.contains('~') => "'~' is not a letter, a digit, '.', '-', '_' or '/'",
+        false => return Ok(()),
+    };
+    Err(Refusal::Argument { what: ENTITY_NAME, why: why.to_owned() })
+}
+
+/// What an entity's name is made of.
+fn path(name: &str) -> Result<(), Refusal> {
     let refuse = |why: String| Err(Refusal::Argument { what: ENTITY_NAME, why });
     if name.is_empty() {
         return refuse("it is empty".to_owned());
@@ -28,12 +49,7 @@ pub fn queue_name(name: &str) -> Result<(), Refusal> {
     if name.starts_with('/') || name.ends_with('/') {
         return refuse("it begins or ends with '/'".to_owned());
     }
-    entity_characters(name)?;
-    let lower = name.to_ascii_lowercase();
-    match TAKEN_PATHS.iter().find(|taken| (taken.is_taken)(&lower)) {
-        Some(taken) => refuse(taken.why.to_owned()),
-        None => Ok(()),
-    }
+    entity_characters(name)
 }
 
 /// ENT-1: what the segments of an entity's name consist of. Letters are ASCII: what is lower-cased in
@@ -50,6 +66,7 @@ pub fn entity_characters(name: &str) -> Result<(), Refusal> {
 }
 
 const ENTITY_NAME: &str = "entity name";
+const SUBSCRIPTIONS: &str = "/subscriptions/";
 
 fn is_in_names(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '~')
@@ -65,7 +82,7 @@ struct TakenPath {
 /// ENT-13: paths of any front end that are something else, whatever entities are called.
 const TAKEN_PATHS: &[TakenPath] = &[
     TakenPath {
-        is_taken: |name| name.contains("/subscriptions/"),
+        is_taken: |name| name.contains(SUBSCRIPTIONS),
         why: "'/subscriptions/' stands between a topic and its subscription",
     },
     TakenPath {

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use domain::{
-    Command, CreateQueue, Effect, EntityId, Entry, GroupId, Machine, MemoryRows, NewMessage,
-    Outcome, QueueId, QueueProperties, ReceiverId, Seal, Send, Span, TOUCH_LASTS, Timestamp,
+    Command, CreateQueue, Effect, EntityId, Entry, FEATURE_LEVEL_KNOWN, GroupId, Machine,
+    MemoryRows, NewMessage, Outcome, QueueId, QueueProperties, ReceiverId, Seal, Send, Span,
+    TOUCH_LASTS, Timestamp,
 };
 use engine::{Candidate, Engine, EngineOptions, candidates, unused};
 
@@ -26,7 +27,7 @@ struct Group {
 impl Group {
     fn new() -> Group {
         Group {
-            rows: MemoryRows::default(),
+            rows: MemoryRows::at_level(FEATURE_LEVEL_KNOWN),
             machine: Machine::new(),
             engine: Engine::new(EngineOptions::default()),
             now: Timestamp(START),

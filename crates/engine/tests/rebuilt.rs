@@ -4,11 +4,11 @@
 use bytes::Bytes;
 use domain::{
     AcceptSession, Acquire, Command, Commit, CreateQueue, DeadlineKind, Destination, Disposition,
-    Effect, EntityId, EntityStatus, Entry, ForwardCommand, GroupId, Idleness, Key, Line, LockToken,
-    Machine, MemoryRows, NewMessage, Operation, Outcome, Properties, QueueId, QueueProperties,
-    ReceiveSession, ReceiverId, Refused, ReleaseSession, Renew, RenewSession, Row, Send, SendVia,
-    SessionCommand, SessionToken, Settle, Settlement, Ship, Shipped, Span, SubQueue, Timestamp,
-    Unpark, UpdateQueue,
+    Effect, EntityId, EntityStatus, Entry, FEATURE_LEVEL_KNOWN, ForwardCommand, GroupId, Idleness,
+    Key, Line, LockToken, Machine, MemoryRows, NewMessage, Operation, Outcome, Properties, QueueId,
+    QueueProperties, ReceiveSession, ReceiverId, Refused, ReleaseSession, Renew, RenewSession, Row,
+    Send, SendVia, SessionCommand, SessionToken, Settle, Settlement, Ship, Shipped, Span, SubQueue,
+    Timestamp, Unpark, UpdateQueue,
 };
 use engine::{Carried, Engine, EngineOptions, ForwardTask, Timer};
 use proptest::prelude::*;
@@ -141,7 +141,7 @@ impl Leader {
             ..EngineOptions::default()
         };
         let mut leader = Leader {
-            rows: MemoryRows::default(),
+            rows: MemoryRows::at_level(FEATURE_LEVEL_KNOWN),
             machine: Machine::new(),
             engine: Engine::new(options),
             now: Timestamp(1_700_000_000_000),

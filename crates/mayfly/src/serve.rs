@@ -64,6 +64,9 @@ pub struct ServeArgs {
     /// Where this node stands, by any name: replicas of a group are spread over zones
     #[arg(long, env = "MAYFLY_ZONE", value_name = "NAME")]
     pub zone: Option<String>,
+    /// How far the cluster's feature level may rise while this node runs
+    #[arg(long, env = "MAYFLY_FEATURE_LEVEL_MAX", value_name = "LEVEL")]
+    pub feature_level_max: Option<u32>,
     /// Where the native API listens
     #[arg(long, env = "MAYFLY_GRPC", value_name = "ADDRESS:PORT")]
     pub grpc: Option<String>,

@@ -481,6 +481,19 @@ impl Replication {
         description::ask(&peer).await
     }
 
+    /// Notes in the data directory that its cluster has a feature level, so that versions that do not know it
+    /// refuse the directory; on disk when this returns.
+    pub async fn reach_feature_level(&self, level: u32) -> Result<(), store::Error> {
+        let data = self.shared.site.data.clone();
+        let Some(data) = data.filter(|data| !data.has_reached(level)) else { return Ok(()) };
+        let noted = self.shared.threads.spawn(run_blocking(move || data.reach_level(level)));
+        match noted.await {
+            Ok(Ok(noted)) => noted,
+            // The node ends.
+            Ok(Err(_)) | Err(_) => Ok(()),
+        }
+    }
+
     /// The id of this node's data directory: another whenever it lost what it held.
     pub fn directory_id(&self) -> u32 {
         self.shared.site.directory_id()

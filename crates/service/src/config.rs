@@ -18,6 +18,9 @@ pub struct Config {
     /// Where it stands, as its operator calls it: replicas of a group are spread over zones. Default
     /// not told.
     pub zone: Option<String>,
+    /// It tells the others that it knows no higher feature level, so that the cluster's does not rise above that.
+    /// Default: it tells all it knows.
+    pub feature_level_max: Option<u32>,
     /// The cluster to found if there is none yet; the same on every founding node, or absent on a
     /// node that joins.
     pub founding: Option<Founding>,
@@ -107,6 +110,7 @@ impl Config {
             node,
             addresses,
             zone: None,
+            feature_level_max: None,
             founding: None,
             development: false,
             note: None,

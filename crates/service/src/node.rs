@@ -136,7 +136,7 @@ impl Node {
             elected,
             channels: channels_end,
             leader_changes: leader_changes_end,
-            about: AboutNode::new(config.version, config.certificates.clone(), config.zone.clone()),
+            about: AboutNode::new(&config),
         });
         Node { config, listener, new_groups, channels, leader_changes }
     }

@@ -183,6 +183,7 @@ impl Oracle {
             Command::FireLocks(_)
             | Command::Sweep
             | Command::LimitMatching { .. }
+            | Command::ReachLevel { .. }
             | Command::Cut { .. }
             // Nothing is restored here.
             | Command::Restore(_) => Ok(()),

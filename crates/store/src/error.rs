@@ -36,6 +36,12 @@ pub enum Error {
         .path.display()
     )]
     Newer { path: PathBuf, found: u32, newest: u32 },
+    #[error(
+        "{} is of a cluster of feature level {level}, and this version knows {known}: it could not read what the \
+         others write; start the version that the cluster's nodes have",
+        .path.display()
+    )]
+    LevelUnknown { path: PathBuf, level: u32, known: u32 },
     #[error("group {group}: a snapshot that comes in is not in order")]
     NotInOrder { group: GroupId },
     #[error("{reason}")]
@@ -55,6 +61,7 @@ impl Error {
             | Error::DiskFull { .. }
             | Error::Foreign { .. }
             | Error::Newer { .. }
+            | Error::LevelUnknown { .. }
             | Error::NotInOrder { .. }
             | Error::Stopped { .. } => false,
         }

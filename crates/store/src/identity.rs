@@ -11,6 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use domain::{FEATURE_LEVEL_KNOWN, FEATURE_LEVEL_RULES_OF_0_2};
 use parking_lot::Mutex;
 
 use crate::{Error, LogStore, Options, RowStore, damage};
@@ -18,6 +19,9 @@ use crate::{Error, LogStore, Options, RowStore, damage};
 /// The format of everything below a data directory. Raised when an older binary could not read it,
 /// or must not: one of format 1 would speak in its node's first name whatever was lost.
 const FORMAT: u32 = 2;
+/// Where the cluster's feature level is one that 0.1 does not know, which refuses this format. The file says the level
+/// then, and versions that know less refuse it.
+const FORMAT_OF_A_LEVEL: u32 = 3;
 /// Before directories had ids and their files a sum.
 const FORMAT_BEFORE_IDS: u32 = 1;
 const FILE: &str = "mayfly-data";
@@ -71,6 +75,8 @@ struct DirectoryState {
     /// Never 0.
     id: u32,
     provenance: Provenance,
+    /// The cluster's feature level, once it is one that 0.1 does not know.
+    level: u32,
 }
 
 impl DataDir {
@@ -110,7 +116,7 @@ impl DataDir {
     /// Remembers how the node came into its cluster; on disk when this returns.
     pub fn settle(&self, provenance: Provenance) -> Result<(), Error> {
         let mut state = self.state.lock();
-        let settled = DirectoryState { id: state.id, provenance };
+        let settled = DirectoryState { provenance, ..state.clone() };
         save(&self.path, self.identity, &settled)?;
         *state = settled;
         Ok(())
@@ -124,9 +130,25 @@ impl DataDir {
                 Provenance::Returned(founders)
             }
         };
-        let anew = DirectoryState { id: draw(), provenance };
+        let mut state = self.state.lock();
+        let anew = DirectoryState { id: draw(), provenance, ..state.clone() };
         save(&self.path, self.identity, &anew)?;
-        *self.state.lock() = anew;
+        *state = anew;
+        Ok(())
+    }
+
+    /// Whether there is nothing to note of a level.
+    pub fn has_reached(&self, level: u32) -> bool {
+        level < FEATURE_LEVEL_RULES_OF_0_2 || level <= self.state.lock().level
+    }
+
+    /// Notes that the cluster has a feature level: versions that do not know it refuse the directory from then on. On
+    /// disk when this returns.
+    pub fn reach_level(&self, level: u32) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        let reached = DirectoryState { level: state.level.max(level), ..state.clone() };
+        save(&self.path, self.identity, &reached)?;
+        *state = reached;
         Ok(())
     }
 
@@ -221,7 +243,7 @@ fn lose(path: &Path, identity: Identity, why: &Error) -> Result<DirectoryState, 
     }
     damage::note(path, &why.to_string())?;
     damage::lay_aside(path, &[FILE])?;
-    let state = DirectoryState { id: draw(), provenance: Provenance::Lost };
+    let state = DirectoryState { id: draw(), provenance: Provenance::Lost, level: 0 };
     save(path, identity, &state)?;
     Ok(state)
 }
@@ -233,7 +255,7 @@ fn bind(path: &Path, identity: Identity) -> Result<DirectoryState, Error> {
             return Err(corrupt(path, &reason));
         }
     }
-    let state = DirectoryState { id: draw(), provenance: Provenance::New };
+    let state = DirectoryState { id: draw(), provenance: Provenance::New, level: 0 };
     save(path, identity, &state)?;
     Ok(state)
 }
@@ -251,12 +273,16 @@ fn text(identity: Identity, state: &DirectoryState) -> String {
     };
     let founders = founders.into_iter().flatten();
     let founders: Vec<String> = founders.map(|(node, id)| format!("{node}:{id:08x}")).collect();
+    let format = if state.level == 0 { FORMAT } else { FORMAT_OF_A_LEVEL };
     let mut text = format!(
-        "format = {FORMAT}\n{}birth = {:08x}\nstanding = {standing}\nfounders = {}\n",
+        "format = {format}\n{}birth = {:08x}\nstanding = {standing}\nfounders = {}\n",
         named(identity),
         state.id,
         founders.join(" ")
     );
+    if state.level > 0 {
+        let _ = writeln!(text, "level = {}", state.level); // As below.
+    }
     let sum = crc32fast::hash(text.as_bytes());
     let _ = writeln!(text, "sum = {sum:08x}"); // Writing to a string cannot fail.
     text
@@ -308,7 +334,16 @@ impl Fields<'_> {
             "lost" => Provenance::Lost,
             _ => return Err(corrupt(self.file, "its 'standing' is unknown")),
         };
-        Ok(DirectoryState { id, provenance })
+        Ok(DirectoryState { id, provenance, level: 0 })
+    }
+
+    fn state_of_a_level(&self) -> Result<DirectoryState, Error> {
+        let level = self.number("level", |text| text.parse().ok())?;
+        if level > FEATURE_LEVEL_KNOWN {
+            let known = FEATURE_LEVEL_KNOWN;
+            return Err(Error::LevelUnknown { path: self.file.into(), level, known });
+        }
+        Ok(DirectoryState { level, ..self.state()? })
     }
 
     fn sum(&self) -> Result<u32, Error> {
@@ -357,11 +392,12 @@ fn check(file: &Path, text: &str, wanted: Identity) -> Result<DirectoryState, Er
 impl Fields<'_> {
     fn check(&self, wanted: Identity) -> Result<DirectoryState, Error> {
         let format: u32 = self.number("format", |text| text.parse().ok())?;
-        if format > FORMAT {
-            return Err(Error::Newer { path: self.file.into(), found: format, newest: FORMAT });
+        if format > FORMAT_OF_A_LEVEL {
+            let newest = FORMAT_OF_A_LEVEL;
+            return Err(Error::Newer { path: self.file.into(), found: format, newest });
         }
         // Also where the format says that there is none: what says so may be what is damaged.
-        if format == FORMAT || self.text.contains("sum = ") {
+        if format >= FORMAT || self.text.contains("sum = ") {
             self.check_sum()?;
         }
         let found = self.identity()?;
@@ -371,9 +407,11 @@ impl Fields<'_> {
         match format {
             // It has lost nothing that anybody noticed.
             FORMAT_BEFORE_IDS => {
-                Ok(DirectoryState { id: 1, provenance: Provenance::Founder(Founders::new()) })
+                let provenance = Provenance::Founder(Founders::new());
+                Ok(DirectoryState { id: 1, provenance, level: 0 })
             }
             FORMAT => self.state(),
+            FORMAT_OF_A_LEVEL => self.state_of_a_level(),
             _ => Err(corrupt(self.file, "no version ever wrote its 'format'")),
         }
     }
@@ -390,6 +428,26 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         DataDir::open(dir.path(), OURS, true).expect("an empty directory is bound");
         DataDir::open(dir.path(), OURS, true).expect("and recognised");
+    }
+
+    #[test]
+    fn versions_before_refuse_the_directory_of_a_cluster_whose_level_they_do_not_know() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join(FILE);
+        let data = DataDir::open(dir.path(), OURS, true).expect("an empty directory is bound");
+        let begins =
+            |with: &str| fs::read_to_string(&file).is_ok_and(|text| text.starts_with(with));
+        let (known, first) = (FEATURE_LEVEL_KNOWN, FEATURE_LEVEL_RULES_OF_0_2);
+        assert!(data.has_reached(first - 1) && !data.has_reached(first) && begins("format = 2\n"));
+        data.reach_level(first).expect("noted");
+        assert!(data.has_reached(first) && begins("format = 3\n"));
+        data.settle(Provenance::Founder(Founders::new())).expect("settled");
+        let again = DataDir::open(dir.path(), OURS, true).expect("it is known");
+        assert!(again.has_reached(first), "{again:?}");
+        data.reach_level(known + 1).expect("noted");
+        let error = DataDir::open(dir.path(), OURS, true).expect_err("it is not").to_string();
+        assert!(error.contains(&format!("feature level {}", known + 1)), "{error}");
+        assert!(!error.contains('\n'), "{error}");
     }
 
     #[test]
@@ -424,7 +482,7 @@ mod tests {
             Provenance::Returned(Founders::new()),
             Provenance::Lost,
         ] {
-            let state = DirectoryState { id: 0x9f3c_11aa, provenance };
+            let state = DirectoryState { id: 0x9f3c_11aa, provenance, level: 0 };
             let file = Path::new("file");
             let text = text(OURS, &state);
             assert_eq!(check(file, &text, OURS).expect("it is right"), state);
@@ -458,8 +516,11 @@ mod tests {
     /// Only what may be this node's own is laid aside.
     #[test]
     fn a_damaged_file_that_names_another_is_refused_and_a_damaged_name_is_not_believed() {
-        let state =
-            DirectoryState { id: 7, provenance: Provenance::Founder(Founders::from([(1, 7)])) };
+        let state = DirectoryState {
+            id: 7,
+            provenance: Provenance::Founder(Founders::from([(1, 7)])),
+            level: 0,
+        };
         let (ours, theirs) = (text(OURS, &state), text(Identity { node: 2, ..OURS }, &state));
         let (file, damaged) = (Path::new("file"), |text: &str| text.replace("founder", "f0under"));
         for (text, told) in [

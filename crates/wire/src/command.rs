@@ -120,6 +120,7 @@ choice!(Command {
     61 => LimitMatching { units_max },
     62 => Cut { number },
     63 => Restore(restore),
+    70 => ReachLevel { level },
 });
 choice!(TopicCommand {
     1 => Create(create),

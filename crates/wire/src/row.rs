@@ -126,7 +126,6 @@ fn take<T: Codec>(input: &mut Reader<'_>) -> Result<T, Error> {
     }
 }
 
-record!(Meta { last_at, clock_offset, producers, unbroken_since } then cut);
 record!(RestoringRow { restore, begun_at, has_ended });
 record!(EntityRow { name, properties, specifics, created_at, updated_at });
 record!(EntityState {
@@ -191,6 +190,40 @@ record!(GroupRow { replicas });
 choice!(NodeState { 0 => Draining, 1 => Removed, 2 => Maintenance });
 record!(JoinTokenRow { secret_hash, expires_at, node, used });
 record!(TokenUse { node, at, request });
+
+/// The last fields came later: they are absent where they say nothing, and so the row stands at the end of its input.
+impl Codec for Meta {
+    fn put(&self, out: &mut Vec<u8>) {
+        let Meta { last_at, clock_offset, producers, unbroken_since, cut, level } = self;
+        last_at.put(out);
+        clock_offset.put(out);
+        producers.put(out);
+        unbroken_since.put(out);
+        if (*cut, *level) != (0, 0) {
+            cut.put(out);
+        }
+        if *level != 0 {
+            level.put(out);
+        }
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<Meta, Error> {
+        let mut meta = Meta {
+            last_at: Codec::take(input)?,
+            clock_offset: Codec::take(input)?,
+            producers: Codec::take(input)?,
+            unbroken_since: Codec::take(input)?,
+            ..Meta::default()
+        };
+        if input.remaining() > 0 {
+            meta.cut = Codec::take(input)?;
+        }
+        if input.remaining() > 0 {
+            meta.level = Codec::take(input)?;
+        }
+        Ok(meta)
+    }
+}
 
 /// A nonce is random, hence not a varint.
 impl Codec for LockRow {

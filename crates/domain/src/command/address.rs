@@ -89,6 +89,7 @@ impl Command {
             | Command::Catalog(_)
             | Command::Forward(_)
             | Command::LimitMatching { .. }
+            | Command::ReachLevel { .. }
             | Command::Cut { .. }
             | Command::Restore(_) => Address::default(),
         }
@@ -123,6 +124,7 @@ impl Command {
             | Command::Refuse(_)
             | Command::Forward(_)
             | Command::LimitMatching { .. }
+            | Command::ReachLevel { .. }
             | Command::Cut { .. }
             | Command::Restore(_) => (None, &mut []),
         };

@@ -147,9 +147,10 @@ impl Command {
             Command::FireLocks(_) => Facts::by(Leader, Harmless, None),
             Command::Touch { entity } => Facts::by(Node, Harmless, Some(*entity)),
             Command::Seal(seal) => Facts::by(Node, Harmless, Some(seal.entity)),
-            Command::Beat | Command::Sweep | Command::LimitMatching { .. } => {
-                Facts::by(Leader, Harmless, None)
-            }
+            Command::Beat
+            | Command::Sweep
+            | Command::LimitMatching { .. }
+            | Command::ReachLevel { .. } => Facts::by(Leader, Harmless, None),
             Command::AdvanceClock { .. } => Facts::by(DevelopmentNode, DoneAgain, None),
             Command::RaiseClock { .. } | Command::Cut { .. } => Facts::by(Node, Harmless, None),
             Command::Restore(_) => Facts { adds_data: true, ..Facts::by(Node, Harmless, None) },

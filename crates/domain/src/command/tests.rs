@@ -36,7 +36,7 @@ macro_rules! variants {
 variants!(Command, command_name, COMMANDS:
     CreateQueue UpdateQueue DeleteEntity Send Acquire Settle Renew CancelScheduled ReceiveDeferred
     DeleteBatch Fire FireLocks Touch Seal Beat Sweep AdvanceClock RaiseClock Catalog Session Topic
-    Refuse Forward Commit Select LimitMatching Cut Restore);
+    Refuse Forward Commit Select LimitMatching Cut Restore ReachLevel);
 variants!(CatalogCommand, catalog_name, CATALOG:
     Found Create CreateTopic CreateSubscription Created Withdraw Delete Deleted Seal Spare SetNode
     AddNode Drain Remove MoveReplica CreateJoinToken RevokeJoinToken Join RaiseFeatureLevel
@@ -81,6 +81,7 @@ fn table() -> Vec<TableRow> {
         (Command::Beat, Leader, Harmless, None, &[]),
         (Command::Sweep, Leader, Harmless, None, &[]),
         (Command::LimitMatching { units_max: 1 }, Leader, Harmless, None, &[]),
+        (Command::ReachLevel { level: 1 }, Leader, Harmless, None, &[]),
         (Command::Cut { number: 1 }, Node, Harmless, None, &[]),
         (restore(), Node, Harmless, None, &[AddsData]),
         (Command::AdvanceClock { by: Span(1) }, DevelopmentNode, DoneAgain, None, &[]),

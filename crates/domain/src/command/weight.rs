@@ -79,7 +79,9 @@ impl Command {
             Command::Refuse(_) | Command::Touch { .. } | Command::Seal(_) | Command::Beat => {
                 Weight::new(0, 1)
             }
-            Command::LimitMatching { .. } | Command::Cut { .. } => Weight::new(0, 0),
+            Command::LimitMatching { .. } | Command::Cut { .. } | Command::ReachLevel { .. } => {
+                Weight::new(0, 0)
+            }
             Command::Restore(restore) => Weight::new(encoded_bytes(self), restore.rows.len()),
             Command::Session(command) => command.weight(),
         };

@@ -17,6 +17,7 @@ pub struct Action {
     statements: Vec<Statement>,
     parameters: Parameters,
     steps: Vec<ActionStep>,
+    is_of_0_1: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -35,6 +36,14 @@ impl PartialEq for Action {
 impl Action {
     /// RULE-21, RULE-24, RULE-29, QUOTA-22. Names of parameters come with or without `@`.
     pub fn sql(text: &str, parameters: &Properties) -> Result<Action, RuleError> {
+        let action = Action::stored(text, parameters)?;
+        let mut statements = action.statements.iter();
+        statements.try_for_each(|statement| check_value(statement, &action.parameters))?;
+        Ok(action)
+    }
+
+    /// As [`Action::sql`], of an action that was accepted once: what it sets for every message alike is not judged.
+    pub(crate) fn stored(text: &str, parameters: &Properties) -> Result<Action, RuleError> {
         let parameters = Parameters::new(RulePart::Action, parameters)?;
         let statements = parser::action(text, &parameters)?;
         let step = |statement: &Statement| match statement {
@@ -44,8 +53,12 @@ impl Action {
             Statement::Remove(name) => ActionStep::Remove(name.clone()),
         };
         let steps = statements.iter().map(step).collect();
-        statements.iter().try_for_each(|statement| check_value(statement, &parameters))?;
-        Ok(Action { statements, parameters, steps })
+        Ok(Action { statements, parameters, steps, is_of_0_1: false })
+    }
+
+    /// To 0.1 what is missing was null, and a text was no span and no instant (RULE-19).
+    pub(crate) fn of_0_1(self) -> Action {
+        Action { is_of_0_1: true, ..self }
     }
 
     /// What the action changes about a copy of this message. Its expressions run in order, and each
@@ -64,7 +77,7 @@ impl Action {
         cost.bytes(properties.iter().map(|(name, value)| name.len() + value.size_bytes()).sum());
         self.steps
             .iter()
-            .try_for_each(|step| step.run(&mut copy, draw, cost))
+            .try_for_each(|step| step.run(&mut copy, draw, cost, self.is_of_0_1))
             .map_err(|text| EvaluationError { part: RulePart::Action, text })?;
         Ok(copy.into_change())
     }
@@ -76,6 +89,7 @@ impl ActionStep {
         copy: &mut Copied<'_>,
         draw: &mut Draw<'_>,
         cost: &mut MatchCost,
+        is_of_0_1: bool,
     ) -> Result<(), String> {
         cost.operations(1 + copy.properties().len());
         match self {
@@ -86,13 +100,13 @@ impl ActionStep {
             ActionStep::Set(property, value) => {
                 let value = match value.run(copy, draw, cost)? {
                     // RULE-19: what is not there to be set changes nothing.
-                    Operand::Unknown => return Ok(()),
+                    Operand::Unknown if !is_of_0_1 => return Ok(()),
                     value => value.into_value(),
                 };
                 cost.bytes(2 * value.size_bytes()); // Stored, and kept as a change.
                 match property {
                     Property::User(name) => copy.set(name, value),
-                    Property::System(property) => copy.set_system(*property, &value),
+                    Property::System(property) => copy.set_system(*property, &value, !is_of_0_1),
                 }
             }
         }

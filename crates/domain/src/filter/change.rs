@@ -82,12 +82,18 @@ impl<'a> Copied<'a> {
         }
     }
 
-    /// RULE-30: the parser has refused those that cannot be set. Null takes the property off.
-    pub fn set_system(&mut self, property: SystemProperty, value: &Value) -> Result<(), String> {
+    /// RULE-30: the parser has refused those that cannot be set. Null takes the property off. `reads_texts`: a
+    /// text may be a span or an instant (RULE-19).
+    pub fn set_system(
+        &mut self,
+        property: SystemProperty,
+        value: &Value,
+        reads_texts: bool,
+    ) -> Result<(), String> {
         match property {
-            SystemProperty::TimeToLive => self.change.ttl = Some(ttl(value)?),
+            SystemProperty::TimeToLive => self.change.ttl = Some(ttl(value, reads_texts)?),
             SystemProperty::ScheduledEnqueueTimeUtc => {
-                self.change.scheduled_at = Some(instant(value)?);
+                self.change.scheduled_at = Some(instant(value, reads_texts)?);
             }
             text_property => {
                 let text = text(text_property, value)?;
@@ -101,17 +107,17 @@ impl<'a> Copied<'a> {
 /// Whether an action may set a system property to a value.
 pub(super) fn check_system(property: SystemProperty, value: &Value) -> Result<(), String> {
     match property {
-        SystemProperty::TimeToLive => ttl(value).map(drop),
-        SystemProperty::ScheduledEnqueueTimeUtc => instant(value).map(drop),
+        SystemProperty::TimeToLive => ttl(value, true).map(drop),
+        SystemProperty::ScheduledEnqueueTimeUtc => instant(value, true).map(drop),
         text_property => text(text_property, value).map(drop),
     }
 }
 
-fn ttl(value: &Value) -> Result<Option<Span>, String> {
+fn ttl(value: &Value, reads_texts: bool) -> Result<Option<Span>, String> {
     match value {
         Value::Null => Ok(None),
-        Value::String(text) if span_ticks(text).is_some_and(|ticks| ticks > 0) => {
-            ttl(&Value::TimeSpan(span_ticks(text).unwrap_or_default()))
+        Value::String(text) if reads_texts && span_ticks(text).is_some_and(|ticks| ticks > 0) => {
+            ttl(&Value::TimeSpan(span_ticks(text).unwrap_or_default()), reads_texts)
         }
         // As long as a time-span can be is never.
         Value::TimeSpan(i64::MAX) => Ok(Some(Span::MAX)),
@@ -121,19 +127,20 @@ fn ttl(value: &Value) -> Result<Option<Span>, String> {
         }
         other => {
             let other = describe(other);
-            Err(format!(
-                "sys.TimeToLive takes a TimeSpan of more than 0, or one as text like '00:10:00' or \
-                 'PT10M', not {other}"
-            ))
+            let texts =
+                if reads_texts { ", or one as text like '00:10:00' or 'PT10M'" } else { "" };
+            Err(format!("sys.TimeToLive takes a TimeSpan of more than 0{texts}, not {other}"))
         }
     }
 }
 
-fn instant(value: &Value) -> Result<Option<Timestamp>, String> {
+fn instant(value: &Value, reads_texts: bool) -> Result<Option<Timestamp>, String> {
     let ms = match value {
         Value::Null => return Ok(None),
         Value::DateTime(ms) => u64::try_from(*ms).ok(),
-        Value::String(text) => instant_ms(text).and_then(|ms| u64::try_from(ms).ok()),
+        Value::String(text) if reads_texts => {
+            instant_ms(text).and_then(|ms| u64::try_from(ms).ok())
+        }
         Value::DateTimeOffset(ticks) => {
             let ticks = i128::from(*ticks) - super::text::EPOCH_TICKS;
             u64::try_from(ticks.div_euclid(TICKS_PER_MS)).ok()
@@ -142,10 +149,8 @@ fn instant(value: &Value) -> Result<Option<Timestamp>, String> {
     };
     let refused = || {
         let value = describe(value);
-        format!(
-            "sys.ScheduledEnqueueTimeUtc takes a DateTime from 1970 on, or one as text like \
-             '2030-01-01T00:00:00Z', not {value}"
-        )
+        let texts = if reads_texts { ", or one as text like '2030-01-01T00:00:00Z'" } else { "" };
+        format!("sys.ScheduledEnqueueTimeUtc takes a DateTime from 1970 on{texts}, not {value}")
     };
     ms.map(|ms| Some(Timestamp(ms))).ok_or_else(refused)
 }

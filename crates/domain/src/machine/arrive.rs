@@ -3,7 +3,7 @@
 
 use crate::forward::{reason, refuse};
 use crate::machine::Step;
-use crate::machine::publish::{self, SESSION_DESCRIPTION, SESSION_REASON};
+use crate::machine::publish::{self, SESSION_REASON};
 use crate::{
     APPLY_ROWS_MAX, ARRIVALS_KEPT, Arrive, ArrivedShipment, Arriving, EntityId, EntityKind,
     ForgetArrivals, Key, Outcome, Refusal, Row, Rows, SubQueue,
@@ -161,10 +161,11 @@ fn arrive<R: Rows>(
     let mut entity = step.open(destination)?;
     entity.row.check_send()?;
     if entity.properties().requires_session && message.session_id.is_none() {
-        let (reason, text) = (SESSION_REASON.to_owned(), SESSION_DESCRIPTION.to_owned());
+        let description = entity.view.level.session_description();
+        let (reason, text) = (SESSION_REASON.to_owned(), description.to_owned());
         return Err(Unfit { reason, text, for_space: false, for_now: false });
     }
-    entity.row.check_message(&message)?;
+    entity.row.check_message(entity.view.level, &message)?;
     entity.row.check_size(entity.state)?;
     let travel = Some(Box::new(travel));
     if entity.row.kind() != EntityKind::Topic {

@@ -174,18 +174,19 @@ impl<R: Rows> Catalog<'_, R> {
     /// caller finishes it first.
     fn create(&mut self, request: u64, name: String, what: Creation) -> Result<Outcome, Refusal> {
         check_not_restoring(self.view)?;
-        validate::queue_name(&name)?;
+        let level = self.view.level;
+        level.queue_name(&name)?;
         if let Some(met) = self.meet(request, &name) {
             return met;
         }
         match &what {
             Creation::Queue { properties } => {
-                validate::queue_properties(properties)?;
+                level.queue_properties(properties)?;
                 self.check_destinations(&name, properties)?;
             }
             Creation::Topic { properties } => validate::topic_properties(properties)?,
             Creation::Subscription { properties, .. } => {
-                validate::subscription_properties(properties)?;
+                level.subscription_properties(properties)?;
             }
         }
         let cluster = self.members().formed()?;
@@ -203,7 +204,8 @@ impl<R: Rows> Catalog<'_, R> {
         rule: Box<NewRule>,
     ) -> Result<Outcome, Refusal> {
         check_not_restoring(self.view)?;
-        validate::subscription_name(name)?;
+        let level = self.view.level;
+        level.subscription_name(name)?;
         let topic = match self.view.directory(&topic.to_ascii_lowercase()) {
             Some(row) if row.kind == EntityKind::Topic && row.is_there() => row,
             _ => return Err(Refusal::EntityNotFound { name: topic.to_owned() }),
@@ -212,9 +214,9 @@ impl<R: Rows> Catalog<'_, R> {
         if let Some(met) = self.meet(request, &path) {
             return met;
         }
-        validate::subscription_properties(&properties)?;
+        level.subscription_properties(&properties)?;
         self.check_destinations(&path, &properties.common(Span::MAX))?;
-        check_rule(&rule)?;
+        check_rule(level, &rule)?;
         let used = self.paths_of(&topic.name).len() as u64;
         let max = u64::from(SUBSCRIPTIONS_MAX);
         if used >= max {
@@ -232,7 +234,7 @@ impl<R: Rows> Catalog<'_, R> {
         name: &str,
         properties: &QueueProperties,
     ) -> Result<(), Refusal> {
-        validate::new_forwarding(name, properties)?;
+        self.view.level.new_forwarding(name, properties)?;
         for sub in SubQueue::ALL {
             let Some(to) = properties.forwards(sub) else { continue };
             let row = self.view.directory(&to.to_ascii_lowercase());

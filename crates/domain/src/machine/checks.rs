@@ -1,9 +1,10 @@
 //! What an entity's description says of messages and of requests. Nothing else is looked at.
 
+use crate::machine::level::GroupLevel;
 use crate::read::{check_receivable, check_served};
 use crate::{
     EntityId, EntityKind, EntityRow, EntityState, Lifetime, MessageRow, NewMessage, QueueId,
-    Refusal, SessionId, Span, Specifics, SubQueue, SubscriptionSpecifics, Timestamp, validate,
+    Refusal, SessionId, Span, Specifics, SubQueue, SubscriptionSpecifics, Timestamp,
 };
 
 impl EntityRow {
@@ -52,9 +53,13 @@ impl EntityRow {
     }
 
     /// What a message by itself must keep to, in the order of SEND-1.
-    pub(super) fn check_message(&self, message: &NewMessage) -> Result<(), Refusal> {
+    pub(super) fn check_message(
+        &self,
+        level: GroupLevel,
+        message: &NewMessage,
+    ) -> Result<(), Refusal> {
         self.check_message_size(message)?;
-        validate::new_message(message)
+        level.new_message(message)
     }
 
     pub(super) fn check_message_size(&self, message: &NewMessage) -> Result<(), Refusal> {

@@ -289,7 +289,7 @@ impl<R: Rows> EntityStep<'_, R> {
 
     /// An update: it counts as use (IDLE-13), and the engine hears of it.
     pub fn describe(&mut self, properties: QueueProperties, specifics: Specifics) {
-        self.row.properties = properties;
+        self.row.properties = self.view.level.settled(properties);
         self.row.updated_at = self.at;
         self.set_specifics(specifics);
         self.used_until(self.at);

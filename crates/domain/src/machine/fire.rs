@@ -79,7 +79,7 @@ fn fire_scheduled<R: Rows>(entity: &mut EntityStep<'_, R>, count_max: usize, fir
             size_bytes: row.size_bytes,
             header_bytes: row.header_bytes,
             deferred: false,
-            was_scheduled: true,
+            was_scheduled: messages.view.level.tells_schedules(),
             delivery_count: 0,
             enqueued_at: messages.at,
             // TTL-19, TTL-20: the clock starts now, under the default as it is now.

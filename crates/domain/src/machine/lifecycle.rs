@@ -34,6 +34,7 @@ impl<R: Rows> Step<'_, R> {
         specifics: Specifics,
     ) -> Result<Outcome, Refusal> {
         let (created_at, updated_at) = (self.at, self.at);
+        let properties = self.view.level.settled(properties);
         let row = EntityRow { name, properties, specifics, created_at, updated_at };
         self.machine.entities.insert(id, Entity::created(row, self.at));
         self.tell_window(id, Span::MAX);

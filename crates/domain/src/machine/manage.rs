@@ -14,9 +14,10 @@ impl CreateQueue {
             return Ok(Outcome::Done);
         }
         step.check_new(id)?;
-        validate::queue_name(&self.name)?;
-        validate::queue_properties(&self.properties)?;
-        validate::new_forwarding(&self.name, &self.properties)?;
+        let level = step.view.level;
+        level.queue_name(&self.name)?;
+        level.queue_properties(&self.properties)?;
+        level.new_forwarding(&self.name, &self.properties)?;
         step.insert_entity(id, self.name, *self.properties, Specifics::Queue)
     }
 }
@@ -31,9 +32,10 @@ impl UpdateQueue {
         let old = entity.properties();
         let new = *self.properties;
         validate::unchanged(old, &new)?;
-        validate::queue_properties(&new)?;
+        let level = entity.view.level;
+        level.queue_properties(&new)?;
         validate::forwarding_of_sessions(old, &new)?;
-        validate::forwarding(&new)?;
+        level.forwarding(&entity.row.name, &new)?;
         // TTL-26: messages passed as due may be due later now.
         if new.default_ttl > old.default_ttl {
             entity.messages().deadlines().search_derived_from(SequenceNumber::FIRST);

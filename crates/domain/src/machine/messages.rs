@@ -158,7 +158,7 @@ impl<R: Rows> Messages<'_, R> {
     /// maximum delivery count (LOCK-21), availability. `modified`: the row differs from the stored one
     /// already.
     pub fn release(&mut self, mut detached: Detached, counted: bool, modified: bool) -> Fate {
-        let counted = counted && count_failed(&mut detached);
+        let counted = counted && self.count_failed(&mut detached);
         if self.row.properties.status.is_suspended() {
             // STATE-3: expiry waits for the entity's return.
             self.rearm(&detached);
@@ -197,9 +197,9 @@ impl<R: Rows> Messages<'_, R> {
     /// DEFER-1: from here on the message is asked for by its number. DEFER-7: its delivery failed, so
     /// it may have been the last.
     pub fn defer(&mut self, mut detached: Detached) {
-        count_failed(&mut detached);
+        let counts = self.view.level.counts_deferrals() && self.count_failed(&mut detached);
         // If it was not, an expired one stays as well (DEFER-8).
-        if self.row.is_exhausted(detached.queue, &detached.message) {
+        if counts && self.row.is_exhausted(detached.queue, &detached.message) {
             match self.fit(detached) {
                 Ok(fit) => detached = fit.into_detached(),
                 Err(_) => return,
@@ -218,6 +218,15 @@ impl<R: Rows> Messages<'_, R> {
         self.view.replace(Key::Message(queue, number), Row::Message(message));
     }
 
+    /// LOCK-19: one delivery failed; whether it counts: in a dead-letter queue none does (DLQ-4).
+    fn count_failed(&self, detached: &mut Detached) -> bool {
+        let counts =
+            !detached.queue.sub.is_dead_letter() || self.view.level.counts_in_dead_letter_queues();
+        let count = &mut detached.message.delivery_count;
+        *count = count.saturating_add(u32::from(counts));
+        counts
+    }
+
     fn count_deferred(&mut self, sub: SubQueue) {
         match sub {
             SubQueue::Main => {
@@ -229,12 +238,4 @@ impl<R: Rows> Messages<'_, R> {
             SubQueue::Transfer => (), // Nobody receives from it.
         }
     }
-}
-
-/// LOCK-19: one delivery failed; whether it counts: in a dead-letter queue none does (DLQ-4).
-fn count_failed(detached: &mut Detached) -> bool {
-    let counts = !detached.queue.sub.is_dead_letter();
-    let count = &mut detached.message.delivery_count;
-    *count = count.saturating_add(u32::from(counts));
-    counts
 }

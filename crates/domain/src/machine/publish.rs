@@ -26,8 +26,6 @@ const HEADER_DESCRIPTION: &str = "The size quota for this stream has been exceed
 
 /// SESS-3, FWD-10.
 pub(super) const SESSION_REASON: &str = "Session ID is null.";
-pub(super) const SESSION_DESCRIPTION: &str =
-    "Session enabled entity doesn't allow a message whose session identifier is null.";
 
 /// A message on its way from a topic to its subscriptions.
 struct Published {
@@ -52,7 +50,7 @@ impl Send {
         step.charge_topics();
         let topic = step.open(self.entity)?;
         topic.row.check_send()?;
-        self.check(topic.row, topic.state)?;
+        self.check(topic.view.level, topic.row, topic.state)?;
         topic.check_backlog()?;
         self.check_copies(step)?;
         step.open(self.entity)?.used();
@@ -190,9 +188,9 @@ fn activate<R: Rows>(topic: &mut EntityStep<'_, R>, deadline: Deadline) -> Publi
     let content = messages.view.take_body(messages.id, scheduled);
     messages.state.counts.published += 1;
     messages.state.size_bytes -= u64::from(row.size_bytes);
+    let was_scheduled = messages.view.level.tells_schedules();
     let (at, number, topic) = (topic.at, topic.next_sequence(), topic.id);
     let ScheduledRow { size_bytes, header_bytes, ttl, session, travel, .. } = row;
-    let was_scheduled = true;
     Published {
         topic,
         number,
@@ -407,7 +405,8 @@ impl Published {
         };
         let failed = match made {
             Made::Plain | Made::Changed(..) if requires_session && session.is_none() => {
-                Some((SESSION_REASON, SESSION_DESCRIPTION.to_owned())) // SESS-3.
+                let description = subscription.view.level.session_description();
+                Some((SESSION_REASON, description.to_owned())) // SESS-3.
             }
             Made::Plain => None,
             Made::Changed(rule, change) => match lay(&mut message, &rule, *change) {

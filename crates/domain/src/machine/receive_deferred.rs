@@ -13,7 +13,11 @@ use crate::{
 impl ReceiveDeferred {
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let mut entity = step.open(self.queue.entity)?;
-        entity.row.check_receive(self.queue)?; // What is deferred is not forwarded (LOCK-23).
+        // What is deferred is not forwarded (LOCK-23).
+        match entity.view.level.forwards_deferred() {
+            true => entity.row.check_take(self.queue)?,
+            false => entity.row.check_receive(self.queue)?,
+        }
         if entity.row.needs_session(self.queue) {
             return Err(Refusal::SessionLockLost { session: None }); // DEFER-10.
         }

@@ -8,12 +8,13 @@ use std::ops::ControlFlow;
 
 pub(super) use self::walk::Walked;
 use crate::machine::Step;
+use crate::machine::level::GroupLevel;
 use crate::machine::view::View;
 use crate::{
     Action, CORRELATION_FILTERS_MAX, Change, CorrelationIndex, Draw, EntityId, EvaluationError,
     Filter, Key, MatchCost, NewRule, Outcome, PutRule, Refusal, RemoveRule, Row, Rows, RuleCounts,
     RuleError, RulePart, RuleRow, SQL_FILTERS_MAX, Specifics, SqlFilter, Subject,
-    SubscriptionSpecifics, Timestamp, validate,
+    SubscriptionSpecifics, Timestamp,
 };
 
 /// A rule of a topic: its subscription, and its place among that one's rules (RULE-7).
@@ -53,7 +54,7 @@ pub(super) enum Made {
 }
 
 impl TopicRules {
-    fn insert(&mut self, id: RuleId, rule: RuleRow) {
+    fn insert(&mut self, id: RuleId, rule: RuleRow, level: GroupLevel) {
         match rule.filter.compile() {
             Ok(Filter::True) => drop(self.always.insert(id)),
             Ok(Filter::False) => (),
@@ -62,7 +63,7 @@ impl TopicRules {
             Err(error) => drop(self.tried.insert(id, Err(unreadable(RulePart::Filter, &error)))),
         }
         let action = rule.action.map(|action| {
-            action.compile_action().map_err(|error| unreadable(RulePart::Action, &error))
+            level.stored_action(&action).map_err(|error| unreadable(RulePart::Action, &error))
         });
         self.with_action += usize::from(action.is_some());
         self.rules.insert(id, Known { name: rule.name, action });
@@ -162,15 +163,15 @@ fn unreadable(part: RulePart, error: &RuleError) -> EvaluationError {
 }
 
 /// RULE-21: filter and action must be such as can be compiled.
-pub(super) fn check_rule(rule: &NewRule) -> Result<(), Refusal> {
+pub(super) fn check_rule(level: GroupLevel, rule: &NewRule) -> Result<(), Refusal> {
     let refused = |error: RuleError| {
         let (exception, why) = (error.name(), error.to_string());
         Refusal::InvalidRule { exception, why }
     };
-    validate::rule_name(&rule.name)?;
+    level.rule_name(&rule.name)?;
     rule.filter.compile().map_err(refused)?;
     match &rule.action {
-        Some(action) => action.compile_action().map(drop).map_err(refused),
+        Some(action) => level.check_action(action).map_err(refused),
         None => Ok(()),
     }
 }
@@ -178,7 +179,7 @@ pub(super) fn check_rule(rule: &NewRule) -> Result<(), Refusal> {
 impl PutRule {
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
         let specifics = step.open(self.entity)?.subscription_specifics()?;
-        check_rule(&self.rule)?;
+        check_rule(step.view.level, &self.rule)?;
         let key = Key::Rule(self.entity, self.rule.name.to_ascii_lowercase());
         let old = step.view.rule(&key);
         let order = match (&old, self.replace) {
@@ -264,7 +265,7 @@ impl<R: Rows> Rules<'_, R> {
         let NewRule { name, filter, action } = rule;
         let row = RuleRow { name, filter, action, created_at: self.at, order };
         if let Some(rules) = self.topics.get_mut(&topic) {
-            rules.insert((subscription, order), row.clone());
+            rules.insert((subscription, order), row.clone(), self.view.level);
         }
         self.view.insert(key, Row::Rule(Box::new(row)));
     }
@@ -294,10 +295,10 @@ impl<R: Rows> Rules<'_, R> {
     /// What this costs depends on what is in memory, so no budget pays for it.
     fn read(&mut self, topic: EntityId) -> TopicRules {
         let cost = self.view.cost();
-        let mut rules = TopicRules::default();
+        let (mut rules, level) = (TopicRules::default(), self.view.level);
         for subscription in self.view.subscriptions(topic) {
             self.rules_of(subscription, &mut |rule| {
-                rules.insert((subscription, rule.order), rule.clone());
+                rules.insert((subscription, rule.order), rule.clone(), level);
             });
         }
         self.view.set_cost(cost);

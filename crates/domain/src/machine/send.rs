@@ -2,7 +2,7 @@
 
 use crate::machine::Step;
 use crate::machine::entity::EntityStep;
-use crate::validate;
+use crate::machine::level::GroupLevel;
 use crate::{
     EntityKind, EntityRow, EntityState, Key, MessageRow, NewMessage, Outcome, Refusal, Row, Rows,
     ScheduledRow, Send, SequenceNumber, SessionId, Timestamp, Travel,
@@ -19,7 +19,7 @@ impl Send {
             return self.publish(step);
         }
         entity.row.check_send()?;
-        self.check(entity.row, entity.state)?;
+        self.check(entity.view.level, entity.row, entity.state)?;
         entity.used();
         let sequences =
             self.messages.into_iter().map(|message| entity.accept(message, None)).collect();
@@ -27,10 +27,15 @@ impl Send {
     }
 
     /// SEND-1: the order of checks after existence and status.
-    pub(super) fn check(&self, row: &EntityRow, state: &EntityState) -> Result<(), Refusal> {
+    pub(super) fn check(
+        &self,
+        level: GroupLevel,
+        row: &EntityRow,
+        state: &EntityState,
+    ) -> Result<(), Refusal> {
         self.messages.iter().try_for_each(|message| row.check_message_size(message))?;
-        validate::batch(&self.messages)?;
-        self.messages.iter().try_for_each(validate::new_message)?;
+        level.batch(&self.messages)?;
+        self.messages.iter().try_for_each(|message| level.new_message(message))?;
         let sessionless = |message: &NewMessage| message.session_id.is_none();
         if row.properties.requires_session && self.messages.iter().any(sessionless) {
             let why = "this entity requires sessions; give every message a SessionId";

@@ -4,7 +4,7 @@
 use crate::forward::TRANSFERS_MAX;
 use crate::machine::Step;
 use crate::machine::entity::EntityStep;
-use crate::validate;
+use crate::machine::level::GroupLevel;
 use crate::{
     EntityRow, EntityState, Key, Lifetime, MessageRow, NewMessage, Outcome, Overlay, QueueId,
     Refusal, Row, Rows, SendVia, SequenceNumber,
@@ -17,7 +17,7 @@ impl SendVia {
         step.charge_topics();
         let mut entity = step.open(self.via)?;
         entity.row.check_send()?;
-        self.check(entity.row, entity.state)?;
+        self.check(entity.view.level, entity.row, entity.state)?;
         entity.used();
         let messages = self.messages.into_iter();
         let sequences: Vec<_> = messages.map(|message| set_out(&mut entity, message)).collect();
@@ -28,9 +28,14 @@ impl SendVia {
 
     /// SEND-1, of what the entity between has a say in. Sessions and duplicates are the destination's
     /// (FWD-6, DUP-12).
-    fn check(&self, row: &EntityRow, state: &EntityState) -> Result<(), Refusal> {
-        self.messages.iter().try_for_each(|message| row.check_message(message))?;
-        validate::batch(&self.messages)?;
+    fn check(
+        &self,
+        level: GroupLevel,
+        row: &EntityRow,
+        state: &EntityState,
+    ) -> Result<(), Refusal> {
+        self.messages.iter().try_for_each(|message| row.check_message(level, message))?;
+        level.batch(&self.messages)?;
         row.check_size(state)?;
         let used = state.counts.transfer;
         match used >= TRANSFERS_MAX {

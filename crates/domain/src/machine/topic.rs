@@ -29,10 +29,12 @@ impl CreateTopic {
             return Ok(Outcome::Done);
         }
         step.check_new(self.entity)?;
-        validate::queue_name(&self.name)?;
+        let level = step.view.level;
+        level.queue_name(&self.name)?;
         validate::topic_properties(&self.properties)?;
         let mut specifics = TopicSpecifics::default();
         specifics.tell(&self.properties);
+        level.restrict_topic(&mut specifics);
         let properties = self.properties.common();
         step.insert_entity(self.entity, self.name, properties, Specifics::Topic(specifics))
     }
@@ -46,6 +48,7 @@ impl UpdateTopic {
         validate::unchanged(&old, &self.properties)?;
         validate::topic_properties(&self.properties)?;
         specifics.tell(&self.properties);
+        topic.view.level.restrict_topic(&mut specifics);
         topic.describe(self.properties.common(), Specifics::Topic(specifics));
         if self.properties.auto_delete_on_idle != old.auto_delete_on_idle {
             step.tell_windows(self.entity, old.auto_delete_on_idle);
@@ -75,20 +78,22 @@ impl CreateSubscription {
             let why = "it is no subscription's path".to_owned();
             return Err(Refusal::Argument { what: "entity name", why });
         };
-        validate::subscription_name(name)?;
-        validate::subscription_properties(&self.properties)?;
-        check_rule(&self.rule)?;
+        let level = topic.view.level;
+        level.subscription_name(name)?;
+        level.subscription_properties(&self.properties)?;
+        check_rule(level, &self.rule)?;
         of_topic.subscriptions += 1;
         let rules = self.rule.counts();
-        let specifics = SubscriptionSpecifics {
+        let mut specifics = SubscriptionSpecifics {
             rules,
             ..SubscriptionSpecifics::of(self.topic, &self.properties)
         };
+        level.restrict_subscription(&mut specifics);
         of_topic.rules = of_topic.rules.plus(specifics.rules);
         check_limits(RuleCounts::default(), specifics.rules, of_topic.rules)?;
         topic.used_until(topic.at); // IDLE-2: an operation on one of its subscriptions.
         let properties = self.properties.common(default_ttl);
-        validate::new_forwarding(&self.name, &properties)?;
+        level.new_forwarding(&self.name, &properties)?;
         let specifics = Specifics::Subscription(specifics);
         step.insert_entity(self.entity, self.name, properties, specifics)?;
         step.view.insert(Key::Subscription(self.topic, self.entity), Row::Subscription);
@@ -107,10 +112,12 @@ impl UpdateSubscription {
         let new = *self.properties;
         let old = SubscriptionProperties::of(subscription.properties(), &specifics);
         validate::unchanged(&old, &new)?;
-        validate::subscription_properties(&new)?;
+        let level = subscription.view.level;
+        level.subscription_properties(&new)?;
         specifics.tell(&new);
+        level.restrict_subscription(&mut specifics);
         let common = new.common(topic_ttl);
-        validate::forwarding(&common)?;
+        level.forwarding(&subscription.row.name, &common)?;
         // TTL-26: messages passed as due may be due later now.
         if common.default_ttl > subscription.properties().default_ttl {
             subscription.messages().deadlines().search_derived_from(SequenceNumber::FIRST);

@@ -6,6 +6,7 @@ mod typed;
 use std::ops::ControlFlow;
 
 use crate::key_map::{KeyEntry, KeyMap};
+use crate::machine::level::GroupLevel;
 use crate::{Changes, Key, Row, Rows, Write, get_many_over};
 
 /// More rows that lie together are erased as a range. Fewer are deleted one by one: an erased range is
@@ -23,6 +24,8 @@ pub(super) struct View<R> {
     /// Rows read, visited and written so far: what a command is bounded by. It counts what commands
     /// ask for and not what that costs below, so that it does not depend on how entries are grouped.
     cost: u64,
+    /// By whose rules rows are written.
+    pub level: GroupLevel,
 }
 
 /// How far a command may go.
@@ -31,7 +34,14 @@ pub(super) struct Budget(u64);
 
 impl<R: Rows> View<R> {
     pub fn new(rows: R) -> View<R> {
-        View { rows, writes: KeyMap::default(), erased: Vec::new(), journal: None, cost: 0 }
+        View {
+            rows,
+            writes: KeyMap::default(),
+            erased: Vec::new(),
+            journal: None,
+            cost: 0,
+            level: GroupLevel::default(),
+        }
     }
 
     /// From here on changes can be taken back.

@@ -26,6 +26,7 @@ mod fwd_sides;
 mod fwd_via;
 mod idle;
 mod idle_topics;
+mod level;
 mod lock;
 mod lock_limits;
 mod lock_updates;

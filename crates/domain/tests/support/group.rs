@@ -3,8 +3,8 @@
 //! to the same rows, outcomes and effects, because a result depends on the log only.
 
 use domain::{
-    Changes, Command, CreateQueue, Effect, EntityId, Entry, Key, Machine, MemoryRows, Outcome,
-    QueueProperties, Row, Rows, SessionCommand, Timestamp, Write,
+    Changes, Command, CreateQueue, Effect, EntityId, Entry, FEATURE_LEVEL_KNOWN, Key, Machine,
+    MemoryRows, Outcome, QueueProperties, Row, Rows, SessionCommand, Timestamp, Write,
 };
 
 use crate::support::{content, invariants};
@@ -35,7 +35,7 @@ pub struct Group {
 impl Group {
     /// A group without entities.
     pub fn empty() -> Group {
-        Group::over(MemoryRows::default())
+        Group::over(MemoryRows::at_level(FEATURE_LEVEL_KNOWN))
     }
 
     /// A group that starts with rows nobody asked for: no messages among them, which would have been

@@ -42,6 +42,8 @@ pub struct Config {
     pub development: bool,
     /// Where the node stands, as its operator calls it.
     pub zone: Option<String>,
+    /// How far the cluster's feature level may rise.
+    pub feature_level_max: Option<u32>,
     pub listen: ListenConfig,
     pub amqp: AmqpConfig,
     pub grpc_connections_max: usize,

@@ -399,6 +399,7 @@ fn service_config(config: &Config, cluster_id: u128) -> service::Config {
         }),
         development: config.development,
         zone: config.zone.clone(),
+        feature_level_max: config.feature_level_max,
         clock: ClockConfig { offset_max: config.clock.offset_max, skew: config.clock.skew },
         idle: IdleConfig { reattach: config.idle_reattach, ..IdleConfig::default() },
         transactions_bytes_max: config.transactions_bytes_max,

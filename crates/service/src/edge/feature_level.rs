@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::{ClusterRow, FEATURE_LEVEL_JOIN_TOKENS, FEATURE_LEVEL_KNOWN, Refusal};
+use domain::{ClusterRow, FEATURE_LEVEL_JOIN_TOKENS, Refusal};
 use futures::future::join_all;
 use tokio::time::Instant;
 
@@ -24,7 +24,23 @@ pub(crate) async fn told_by_all(router: &Router) -> BTreeMap<u64, u32> {
         let told = router.links.describe(other).await;
         (other, told.map_or(0, |told| told.feature_level))
     });
-    join_all(asked).await.into_iter().chain([(own, FEATURE_LEVEL_KNOWN)]).collect()
+    let told_here = (own, router.local.about.feature_level);
+    join_all(asked).await.into_iter().chain([told_here]).collect()
+}
+
+/// Longest it is waited, in a cluster that never had an entity, that its level rises to what this node knows: who comes
+/// right after the founding finds what all its nodes have.
+const FRESH_WAIT: Duration = Duration::from_secs(2);
+
+/// Waits until a cluster that was just founded has its feature level, if it is to have that of this node.
+pub(super) async fn settle_fresh(router: &Router) {
+    let (deadline, mut pause) = (Instant::now() + FRESH_WAIT, Duration::from_millis(5));
+    let is_fresh = |cluster: ClusterRow| {
+        cluster.next_entity == 1 && cluster.feature_level < router.local.about.feature_level
+    };
+    while catalog::cluster(&router.local.catalog()).is_some_and(is_fresh)
+        && router.wait(&mut pause, deadline).await
+    {}
 }
 
 /// `level`: as the node that is to be let in tells it, 0 of one that does not.

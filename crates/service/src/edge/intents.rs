@@ -11,6 +11,7 @@ use domain::{
 use tokio::time::Instant;
 
 use crate::edge::catalog::{self, Catalog};
+use crate::edge::feature_level::settle_fresh;
 use crate::edge::receiver::unexpected;
 use crate::edge::router::{Failure, Router, not_found};
 use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
@@ -44,6 +45,7 @@ impl<'a> Intents<'a> {
         let created = |own| if own { Created::Own } else { Created::Taken };
         let deadline = self.router.deadline();
         self.founded(deadline).await.map_err(|kind| Error::new(kind, path))?;
+        settle_fresh(self.router).await;
         let mut doubt = false;
         for _ in 0..ROUNDS_MAX {
             let (row, own) = match self.catalog().propose(create.clone(), path, deadline).await {

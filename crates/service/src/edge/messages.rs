@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    BATCH_DELETE_MAX, CancelScheduled, Command, DeleteBatch, Disposition, EntityId, LockToken,
-    NewMessage, Outcome, PEEK_MESSAGES_MAX, QueueId, RECEIVE_MESSAGES_MAX, ReceiveDeferred,
-    Refusal, Renew, Select, Send, SequenceNumber, Settle, Settlement, SubQueue, TOKENS_MAX,
-    Timestamp,
+    BATCH_DELETE_MAX, CancelScheduled, Command, DeleteBatch, Disposition, EntityId,
+    FEATURE_LEVEL_RULES_OF_0_2, LockToken, NewMessage, Outcome, PEEK_MESSAGES_MAX, QueueId,
+    RECEIVE_MESSAGES_MAX, ReceiveDeferred, Refusal, Renew, Select, Send, SequenceNumber, Settle,
+    Settlement, SubQueue, TOKENS_MAX, Timestamp,
 };
 use tokio::time::sleep;
 
@@ -76,6 +76,7 @@ impl Messages<'_> {
     /// A receiver that is handed nothing, and told what becomes available (SEL-7).
     pub async fn watcher(self, queue: &str, sub: SubQueue) -> Result<Receiver> {
         let route = self.router.route(queue, self.router.deadline()).await?;
+        self.router.check_known(FEATURE_LEVEL_RULES_OF_0_2, queue).await?;
         let wanted = Some(Wanted::Notices);
         let terms = Terms { sub, mode: ReceiveMode::PeekLock, hold: self.hold };
         Ok(Receiver::attach(self.router.clone(), queue.into(), route, terms, 0, wanted))

@@ -75,6 +75,12 @@ pub(crate) enum Hold {
     OfConnection,
 }
 
+/// How far the catalog's rows may be behind here.
+const LEVEL_HEARD_WITHIN: Duration = Duration::from_secs(1);
+/// Of what not all nodes could read in their logs.
+const TOO_NEW: &str = "this is of a later version than all nodes of the cluster have, or may use; upgrade them \
+     and take node.feature_level_max off, whereupon the cluster's feature level rises by itself";
+
 /// A command under way.
 pub(crate) type PendingCall = oneshot::Receiver<CallResult>;
 
@@ -219,7 +225,7 @@ impl Router {
     /// the log in that order, as long as the leader stays (MSG-10).
     pub fn post(&self, group: GroupId, command: Command) -> PendingCall {
         let (reply, pending) = oneshot::channel();
-        if let Some(refusal) = excess(&command) {
+        if let Some(refusal) = excess(&command).or_else(|| self.too_new(&command)) {
             let (outcome, contents) = (Outcome::Refused(refusal), Vec::new());
             drop(reply.send(Ok(Answer { outcome, contents })));
             return pending;
@@ -241,6 +247,23 @@ impl Router {
             None => drop(reply.send(Err(Failed::NotLeader { leader: None, command }))),
         }
         pending
+    }
+
+    /// Refused: what nodes of the cluster do not understand yet. This node may be the last to hear that they do.
+    pub async fn check_known(&self, level: u32, name: &str) -> Result<()> {
+        let (deadline, mut pause) = (Instant::now() + LEVEL_HEARD_WITHIN, PAUSE_MIN);
+        while !self.local.has_reached(level) {
+            if !self.wait(&mut pause, deadline).await {
+                return Err(Error::new(Refusal::InvalidOperation { why: TOO_NEW }, name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Why a command is not to be in a log of this cluster yet.
+    fn too_new(&self, command: &Command) -> Option<Refusal> {
+        let is_known = self.local.has_reached(command.level());
+        (!is_known).then_some(Refusal::InvalidOperation { why: TOO_NEW })
     }
 
     /// Sends a command until it is answered: to a new leader if there is one, again if it was

@@ -5,6 +5,7 @@ use replication::NodeDescription;
 use tokio::time::Instant;
 
 use crate::certificates::CertificateEnds;
+use crate::config::Config;
 use crate::leader::Groups;
 
 /// What stays the same while the node's process runs, and where the rest stands.
@@ -14,21 +15,26 @@ pub(crate) struct AboutNode {
     started_at: Instant,
     certificates: CertificateEnds,
     zone: Option<String>,
+    /// As [`Config::feature_level_max`](crate::Config) has it.
+    pub feature_level: u32,
 }
 
 impl AboutNode {
-    pub fn new(
-        version: &'static str,
-        certificates: CertificateEnds,
-        zone: Option<String>,
-    ) -> AboutNode {
-        AboutNode { version, started_at: Instant::now(), certificates, zone }
+    pub fn new(config: &Config) -> AboutNode {
+        let level_max = config.feature_level_max.unwrap_or(FEATURE_LEVEL_KNOWN);
+        AboutNode {
+            version: config.version,
+            started_at: Instant::now(),
+            certificates: config.certificates.clone(),
+            zone: config.zone.clone(),
+            feature_level: level_max.min(FEATURE_LEVEL_KNOWN),
+        }
     }
 
     pub fn describe(&self, groups: &Groups) -> NodeDescription {
         NodeDescription {
             version: self.version.to_owned(),
-            feature_level: FEATURE_LEVEL_KNOWN,
+            feature_level: self.feature_level,
             up_ms: self.started_at.elapsed().as_millis() as u64,
             certificates: self.certificates.all(),
             led: groups.all().iter().filter_map(|group| group.led_group()).collect(),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use domain::{EntityId, GroupId, Refusal};
+use domain::{EntityId, GroupId, Key, Refusal, Row, Rows};
 use replication::{GroupRows, NodeDescription, Replication};
 
 use crate::clock::Clock;
@@ -44,6 +44,14 @@ impl LocalNode {
 
     pub fn leads_the_catalog(&self) -> bool {
         self.replication.is_leader(GroupId::CATALOG)
+    }
+
+    /// Whether the cluster has reached a feature level, as far as it is known here. All clusters have the first.
+    pub fn has_reached(&self, level: u32) -> bool {
+        // Mostly there is nothing to look up.
+        level <= self.groups.feature_level.get().max(1)
+            || matches!(self.catalog().get(&Key::Cluster),
+                Some(Row::Cluster(cluster)) if level <= cluster.feature_level)
     }
 
     /// What this node is.

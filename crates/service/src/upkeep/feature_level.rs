@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{CatalogCommand, FEATURE_LEVEL_KNOWN, FEATURE_LEVEL_RAISED};
+use domain::{CatalogCommand, FEATURE_LEVEL_RAISED};
 
 use crate::edge::{Catalog, Router, catalog, told_by_all};
 
@@ -23,9 +23,14 @@ pub(crate) async fn follow_feature_level(router: Arc<Router>) {
 
 /// How long until the next.
 async fn round(router: &Router) -> Duration {
-    let Some(cluster) = catalog::cluster(&router.local.catalog()) else { return ROUND };
+    let Some(cluster) = catalog::cluster(&router.local.catalog()) else { return LISTEN };
+    // Before anything here is written that an older version could not read, its binary is refused the directory.
+    if let Err(error) = router.local.replication.reach_feature_level(cluster.feature_level).await {
+        tracing::warn!(%error, "cannot note the feature level in the data directory; trying again");
+        return ROUND;
+    }
     router.local.groups.feature_level.heard(cluster.feature_level);
-    if cluster.feature_level >= FEATURE_LEVEL_KNOWN {
+    if cluster.feature_level >= router.local.about.feature_level {
         return ROUND; // Mostly. Then nobody is asked anything.
     }
     if !router.local.leads_the_catalog() {
@@ -35,16 +40,18 @@ async fn round(router: &Router) -> Duration {
     let level = told.values().copied().min().unwrap_or(0);
     // Below that, a node does not know the command either.
     if level < FEATURE_LEVEL_RAISED || level <= cluster.feature_level {
-        return ROUND;
+        // Whoever founded it waits for that.
+        return if cluster.next_entity == 1 { LISTEN } else { ROUND };
     }
     let raise = CatalogCommand::RaiseFeatureLevel { level, nodes: told.into_keys().collect() };
     match Catalog::new(router).propose(raise, "", router.deadline()).await {
         Ok(_) => {
-            // Others hear of it in their next round; here it counts at once.
-            router.local.groups.feature_level.heard(level);
-            tracing::info!(level, "all nodes know this feature level, which is the cluster's now")
+            tracing::info!(level, "all nodes know this feature level, which is the cluster's now");
+            Duration::ZERO // Here it counts at once; others hear of it in their next round.
         }
-        Err(error) => tracing::debug!(level, %error, "the feature level is not raised this time"),
+        Err(error) => {
+            tracing::debug!(level, %error, "the feature level is not raised this time");
+            ROUND
+        }
     }
-    ROUND
 }

@@ -225,6 +225,7 @@ pub fn command() -> impl Strategy<Value = Command> {
         Just(Command::Sweep),
         any::<u64>().prop_map(|units_max| Command::LimitMatching { units_max }),
         any::<u64>().prop_map(|number| Command::Cut { number }),
+        any::<u32>().prop_map(|level| Command::ReachLevel { level }),
         (any::<u128>(), vec(row(), 0..4), any::<bool>()).prop_map(|(restore, rows, is_last)| {
             Command::Restore(Restore { restore, rows, is_last })
         }),

@@ -118,9 +118,9 @@ pub fn message_tables() -> impl Strategy<Value = (Key, Row)> {
 
 pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {
     prop_oneof![
-        (at(), span(), any::<(u64, u64)>(), at()).prop_map(
-            |(last_at, clock_offset, (producers, cut), unbroken_since)| {
-                let meta = Meta { last_at, clock_offset, producers, unbroken_since, cut };
+        (at(), span(), any::<(u64, u64, u32)>(), at()).prop_map(
+            |(last_at, clock_offset, (producers, cut, level), unbroken_since)| {
+                let meta = Meta { last_at, clock_offset, producers, unbroken_since, cut, level };
                 (Key::Meta, Row::Meta(meta))
             }
         ),

@@ -239,6 +239,7 @@ fn commands() {
             "0bac020404",
         ),
         (Command::LimitMatching { units_max: 300 }, "3dac02"),
+        (Command::ReachLevel { level: 9 }, "4609"),
         (Command::Cut { number: 300 }, "3eac02"),
         (
             Command::Restore(Restore {

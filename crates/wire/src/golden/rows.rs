@@ -96,6 +96,7 @@ fn rows() {
                 producers: 3,
                 unbroken_since: Timestamp(7),
                 cut: 0,
+                level: 0,
             }),
             "0180d095ffbc31000307",
         ),
@@ -106,8 +107,20 @@ fn rows() {
                 producers: 3,
                 unbroken_since: Timestamp(7),
                 cut: 300,
+                level: 0,
             }),
             "0180d095ffbc31000307ac02",
+        ),
+        (
+            Row::Meta(Meta {
+                last_at: AT,
+                clock_offset: Span(0),
+                producers: 3,
+                unbroken_since: Timestamp(7),
+                cut: 0,
+                level: 9,
+            }),
+            "0180d095ffbc310003070009",
         ),
         (
             Row::Restoring(RestoringRow { restore: 7, begun_at: AT, has_ended: true }),

@@ -128,7 +128,7 @@ impl<R: Rows> Messages<'_, R> {
         let ttl = self.row.properties.default_ttl;
         if message.lifetime == Lifetime::Derived && !ttl.is_max() {
             let expires_at = message.enqueued_at.plus(ttl);
-            message.lifetime = Lifetime::Inherited { ttl, expires_at };
+            message.lifetime = self.view.level.inherited(ttl, expires_at);
         }
         self.state.counts.dead_lettered += 1;
         self.insert_row(QueueId::dead_letter(self.id), number, message);

@@ -77,6 +77,7 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         })?,
         development: args.development || file.node.development,
         zone: zone(&file, args)?,
+        feature_level_max: args.feature_level_max.or(file.node.feature_level_max),
         listen,
         amqp: amqp(&file)?,
         grpc_connections_max: at_least_one(

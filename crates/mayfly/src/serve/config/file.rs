@@ -36,6 +36,7 @@ pub struct Node {
     pub data_dir: Option<std::path::PathBuf>,
     pub development: bool,
     pub zone: Option<String>,
+    pub feature_level_max: Option<u32>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -184,7 +184,7 @@ fn what_is_wrong_is_told_with_file_line_and_key() {
     for (text, told) in [
         (
             "[node]\nid = 1\ndta_dir = \"x\"\n",
-            "mayfly.toml:3: unknown key 'dta_dir', expected one of `id`, `data_dir`, `development`, `zone`",
+            "mayfly.toml:3: unknown key 'dta_dir', expected one of `id`, `data_dir`, `development`, `zone`, `feature_level_max`",
         ),
         (
             "[cluster]\n\ndata_groups = 100000\n",

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::{
-    Command, DeadlineKind, Effect, FEATURE_LEVEL_MATCH_BUDGET, Fire, MATCH_UNITS_MAX, Outcome,
-    QueueId, Refusal, Refuse, Span, Timestamp,
+    Command, DeadlineKind, Effect, FEATURE_LEVEL_MATCH_BUDGET, FEATURE_LEVEL_RULES_OF_0_2, Fire,
+    MATCH_UNITS_MAX, Outcome, QueueId, Refusal, Refuse, Span, Timestamp,
 };
 use engine::{Engine, EngineOptions};
 use replication::GroupRows;
@@ -37,6 +37,8 @@ pub(super) struct Leading {
     pub last_at: Timestamp,
     /// How far an operator moved the development clock.
     pub offset: Span,
+    /// The feature level that the log has reached, or a lower one.
+    level: u32,
     /// Proposals were turned down although this node leads: not before this.
     pub pause_until: Option<Instant>,
 }
@@ -78,6 +80,7 @@ impl Leading {
             bodies: Bodies::default(),
             last_at: meta.last_at,
             offset: meta.clock_offset,
+            level: meta.level,
             pause_until: None,
         }
     }
@@ -185,7 +188,21 @@ impl Leading {
                 slots.insert(place, Slot::Limit);
             }
         }
+        if self.falls_behind(level) {
+            commands.insert(0, Command::ReachLevel { level });
+            slots.insert(0, Slot::Limit);
+        }
         Some(Proposal { epoch: self.epoch, commands, slots, started: Instant::now() })
+    }
+
+    /// Whether the log goes by the rules of a lower level than the cluster has. It is told with whatever comes next,
+    /// and again until that was applied.
+    fn falls_behind(&mut self, level: u32) -> bool {
+        if level < FEATURE_LEVEL_RULES_OF_0_2 || level <= self.level {
+            return false;
+        }
+        self.level = domain::meta(&self.rows).level;
+        self.level < level
     }
 
     /// Gives back what was not proposed, for receivers to look for the new leader (`leader`).

@@ -1,0 +1,129 @@
+//! From which feature level on a log may hold a command: a node below it could not read it.
+
+use crate::catalog::{
+    FEATURE_LEVEL_BACKUP, FEATURE_LEVEL_FOUNDED, FEATURE_LEVEL_JOIN_TOKENS,
+    FEATURE_LEVEL_MAINTENANCE, FEATURE_LEVEL_MATCH_BUDGET, FEATURE_LEVEL_MORE_GROUPS,
+    FEATURE_LEVEL_RULES_OF_0_2,
+};
+use crate::{
+    CatalogCommand, Command, Conditions, DeadlineKind, Fire, ForwardCommand, NewRule,
+    QueueProperties, RuleFilter, SqlText, TopicCommand, TopicProperties,
+};
+
+impl Command {
+    pub fn level(&self) -> u32 {
+        match self {
+            Command::CreateQueue(create) => create.properties.level(),
+            Command::UpdateQueue(update) => update.properties.level(),
+            Command::Fire(Fire { kind: DeadlineKind::Matching, .. })
+            | Command::LimitMatching { .. } => FEATURE_LEVEL_MATCH_BUDGET,
+            Command::Catalog(command) => command.level(),
+            Command::Topic(command) => command.level(),
+            Command::Forward(ForwardCommand::ArriveBehind { .. })
+            | Command::Cut { .. }
+            | Command::Restore(_) => FEATURE_LEVEL_BACKUP,
+            Command::Select(_) | Command::ReachLevel { .. } => FEATURE_LEVEL_RULES_OF_0_2,
+            Command::DeleteEntity { .. }
+            | Command::Send(_)
+            | Command::Acquire(_)
+            | Command::Settle(_)
+            | Command::Renew(_)
+            | Command::CancelScheduled(_)
+            | Command::ReceiveDeferred(_)
+            | Command::DeleteBatch(_)
+            | Command::Fire(_)
+            | Command::FireLocks(_)
+            | Command::Touch { .. }
+            | Command::Seal(_)
+            | Command::Beat
+            | Command::Sweep
+            | Command::AdvanceClock { .. }
+            | Command::RaiseClock { .. }
+            | Command::Session(_)
+            | Command::Refuse(_)
+            | Command::Forward(_)
+            | Command::Commit(_) => FEATURE_LEVEL_FOUNDED,
+        }
+    }
+}
+
+impl CatalogCommand {
+    fn level(&self) -> u32 {
+        match self {
+            CatalogCommand::Create { properties, .. } => properties.level(),
+            CatalogCommand::CreateTopic { properties, .. } => properties.level(),
+            CatalogCommand::CreateSubscription { rule, .. } => rule.level(),
+            CatalogCommand::Found { .. }
+            | CatalogCommand::Created { .. }
+            | CatalogCommand::Withdraw { .. }
+            | CatalogCommand::Delete { .. }
+            | CatalogCommand::Deleted { .. }
+            | CatalogCommand::Seal { .. }
+            | CatalogCommand::Spare { .. }
+            | CatalogCommand::SetNode { .. }
+            | CatalogCommand::AddNode { .. }
+            | CatalogCommand::Drain { .. }
+            | CatalogCommand::Remove { .. }
+            | CatalogCommand::MoveReplica { .. } => FEATURE_LEVEL_FOUNDED,
+            // The first one raises it.
+            CatalogCommand::CreateJoinToken { .. } => FEATURE_LEVEL_FOUNDED,
+            CatalogCommand::RevokeJoinToken { .. } | CatalogCommand::Join { .. } => {
+                FEATURE_LEVEL_JOIN_TOKENS
+            }
+            // All nodes were asked whether they know it.
+            CatalogCommand::RaiseFeatureLevel { .. } => FEATURE_LEVEL_FOUNDED,
+            CatalogCommand::SetMaintenance { .. } => FEATURE_LEVEL_MAINTENANCE,
+            CatalogCommand::AddGroups { .. } | CatalogCommand::OpenGroups { .. } => {
+                FEATURE_LEVEL_MORE_GROUPS
+            }
+            CatalogCommand::BeginRestore { .. }
+            | CatalogCommand::RestoreNames { .. }
+            | CatalogCommand::EndRestore { .. } => FEATURE_LEVEL_BACKUP,
+        }
+    }
+}
+
+impl TopicCommand {
+    fn level(&self) -> u32 {
+        match self {
+            TopicCommand::Create(create) => create.properties.level(),
+            TopicCommand::Update(update) => update.properties.level(),
+            TopicCommand::CreateSubscription(create) => create.rule.level(),
+            TopicCommand::PutRule(put) => put.rule.level(),
+            TopicCommand::UpdateSubscription(_) | TopicCommand::RemoveRule(_) => {
+                FEATURE_LEVEL_FOUNDED
+            }
+        }
+    }
+}
+
+fn of(is_of_0_1: bool) -> u32 {
+    if is_of_0_1 { FEATURE_LEVEL_FOUNDED } else { FEATURE_LEVEL_RULES_OF_0_2 }
+}
+
+impl QueueProperties {
+    fn level(&self) -> u32 {
+        of(self.support_ordering && !self.enable_partitioning && !self.enable_express)
+    }
+}
+
+impl TopicProperties {
+    fn level(&self) -> u32 {
+        let unusual =
+            [self.enable_partitioning, self.enable_express, self.enable_subscription_partitioning];
+        of(!unusual.contains(&true))
+    }
+}
+
+impl NewRule {
+    /// 0.1 does not know how clients wrote values (RULE-39).
+    fn level(&self) -> u32 {
+        let says_nothing = |sql: &SqlText| sql.written.is_empty();
+        let filter = match &self.filter {
+            RuleFilter::True | RuleFilter::False => true,
+            RuleFilter::Sql(sql) => says_nothing(sql),
+            RuleFilter::Correlation(Conditions { written, .. }) => written.is_empty(),
+        };
+        of(filter && self.action.as_ref().is_none_or(says_nothing))
+    }
+}
