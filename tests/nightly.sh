@@ -24,6 +24,8 @@ python3 tests/sdk/run.py --transport amqps
 python3 tests/sdk/run.py --transport wss
 say "the official SDKs, while every node is killed and started again five times"
 python3 tests/sdk/run.py --rounds 5
+say "a rolling upgrade from the previous release, and back, under load"
+tests/upgrade.sh 3
 say "packages on a fresh Debian, the image, compose files, the chart, load balancers"
 python3 -B tests/deploy/run.py
 say "build the simulations, on a tokio whose time can stand still"

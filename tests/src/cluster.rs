@@ -519,6 +519,12 @@ impl Cluster {
         Ok(())
     }
 
+    /// What a node is started with from now on, beside its configuration.
+    pub fn set_flags(&mut self, id: u64, flags: &[&str]) {
+        let flags = flags.iter().map(|flag| flag.to_string()).collect();
+        self.nodes[id as usize - 1].flags = flags;
+    }
+
     pub fn pid(&self, id: u64) -> Option<u32> {
         self.nodes[id as usize - 1].child.as_ref().map(Child::id)
     }

@@ -23,6 +23,7 @@ async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         seed: seed.parse()?,
         lasts: Duration::from_secs(seconds.parse()?),
         target: Target::Own {
+            previous: None,
             program: PathBuf::from(program),
             nodes: rest.get(2).map_or(Ok(3), |nodes| nodes.parse())?,
             data_groups: 3,

@@ -61,6 +61,8 @@ pub struct Settings {
     pub tls: bool,
     /// Nodes ask clients for a key, which can be rotated.
     pub keys: bool,
+    /// What all nodes begin as, where that is another release.
+    pub previous: Option<PathBuf>,
 }
 
 /// Running nodes. Dropped, those that were started here are killed and their files removed.
@@ -220,7 +222,8 @@ impl Cluster {
             let path = home.join("mayfly.toml");
             std::fs::write(&path, text).map_err(Error::io(path.display().to_string()))?;
             let log = home.join("node.log");
-            let mut process = Process::new(settings.program.clone(), path, log, data);
+            let program = settings.previous.as_ref().unwrap_or(&settings.program).clone();
+            let mut process = Process::new(program, path, log, data);
             if let Some(namespaces) = &self.namespaces {
                 process.wrapper = namespaces.wrapper(*id);
             }
@@ -317,6 +320,13 @@ impl Cluster {
     pub fn client_key(&self) -> Result<&ClientKey, Error> {
         let none = || Error::Wrong("the nodes ask clients for no key".to_owned());
         self.client_key.as_ref().ok_or_else(none)
+    }
+
+    /// Of a cluster that can be upgraded, the binary of today and that of the release before.
+    pub fn releases(&self) -> Result<(PathBuf, PathBuf), Error> {
+        let own = self.own.as_ref().map(|own| &own.settings);
+        own.and_then(|own| Some((own.program.clone(), own.previous.clone()?)))
+            .ok_or_else(|| Error::Wrong("there is no other release's binary".to_owned()))
     }
 
     /// Whether a node that joined is there still.

@@ -30,6 +30,8 @@ pub enum Target {
     /// `tls`: nodes know each other by certificates.
     ///
     /// `keys`: nodes ask clients for a key, which can be rotated.
+    ///
+    /// `previous`: the binary of another release that all nodes begin as.
     Own {
         program: PathBuf,
         nodes: u64,
@@ -38,6 +40,7 @@ pub enum Target {
         namespaces: bool,
         tls: bool,
         keys: bool,
+        previous: Option<PathBuf>,
     },
     /// One that runs already, by the addresses of some of its nodes: only what clients may do is done
     /// to it.
@@ -51,7 +54,7 @@ impl Target {
     /// Why not, and what would let it.
     pub fn takes(&self, kind: FaultKind) -> Result<(), String> {
         match self {
-            Target::Own { tls, keys, .. } => kind.fits(*tls, *keys),
+            Target::Own { tls, keys, previous, .. } => kind.fits(*tls, *keys, previous.is_some()),
             Target::Given { .. } if kind.needs_no_process() => Ok(()),
             Target::Given { .. } => {
                 Err(format!("{kind} needs a cluster of its own: leave --connect"))
@@ -101,7 +104,16 @@ impl Experiment {
 
     async fn cluster(&self, tell: &Tell) -> Result<(Cluster, Vec<Planned>), Error> {
         match &self.target {
-            Target::Own { program, nodes, data_groups, synced, namespaces, tls, keys } => {
+            Target::Own {
+                program,
+                nodes,
+                data_groups,
+                synced,
+                namespaces,
+                tls,
+                keys,
+                previous,
+            } => {
                 let (program, nodes, data_groups) = (program.clone(), *nodes, *data_groups);
                 let (synced, namespaces, tls, keys) = (*synced, *namespaces, *tls, *keys);
                 let plan = self.planned(nodes, data_groups.into())?;
@@ -116,6 +128,7 @@ impl Experiment {
                     namespaces,
                     tls,
                     keys,
+                    previous: previous.clone(),
                 };
                 Ok((Cluster::start(&settings).await?, plan))
             }

@@ -6,6 +6,7 @@ mod links;
 mod power;
 mod rotation;
 mod snapshot;
+mod upgrade;
 
 use std::path::Path;
 use std::time::Duration;
@@ -223,6 +224,12 @@ async fn inflict(
         FaultKind::RotateKey => {
             rotation::replace_key(cluster).await?;
             Ok(("rotated the key of all clients".to_owned(), Undo::Nothing))
+        }
+        FaultKind::Upgrade => {
+            upgrade::upgrade(cluster, node).await?.map(|told| (told, Undo::Nothing))
+        }
+        FaultKind::Downgrade => {
+            upgrade::downgrade(cluster, node).await?.map(|told| (told, Undo::Nothing))
         }
         FaultKind::Membership => cluster.invite(JOINED_WITHIN).await?.map(|guest| {
             (

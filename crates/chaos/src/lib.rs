@@ -39,7 +39,7 @@ pub use entity::{Entities, Entity, Kind};
 pub use error::Error;
 pub use experiment::{Experiment, Target, Tell};
 pub use history::{Answer, Call, Delivered, Held, History, How, Open, Recorder, Sent, Token, What};
-pub use plan::{FaultKind, Planned, parse_schedule};
+pub use plan::{FaultKind, Planned, parse_schedule, upgrades};
 pub use report::Report;
 pub use run::{Counters, End, Found, Resting, Run};
 pub use workloads::Workload;

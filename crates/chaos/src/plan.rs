@@ -119,6 +119,28 @@ impl Draw {
     }
 }
 
+/// What a careful operator does, and then some: one node after the other is upgraded and taken back, all are upgraded,
+/// and the last is to be taken back when that is over. Evenly over the time there is.
+pub fn upgrades(nodes: u64, lasts: Duration) -> Vec<Planned> {
+    use FaultKind::{Downgrade, Upgrade};
+    let there_and_back = (1..=nodes).flat_map(|node| [(Upgrade, node), (Downgrade, node)]);
+    // The last one of all is upgraded once: there is no way back from there.
+    let there_and_back = there_and_back.take(nodes as usize * 2 - 2);
+    let for_good = (1..=nodes).map(|node| (Upgrade, node)).chain([(Downgrade, nodes)]);
+    let steps: Vec<_> = there_and_back.chain(for_good).collect();
+    let pause_ms = lasts.as_millis() as u64 / (steps.len() as u64 + 1);
+    let planned = |(index, (kind, node))| Planned {
+        at_ms: pause_ms * (index as u64 + 1),
+        lasts_ms: 0,
+        kind,
+        victim: Victim::Node(node),
+        direction: Direction::Both,
+        others: Others::Nodes,
+        seed: 0,
+    };
+    steps.into_iter().enumerate().map(planned).collect()
+}
+
 impl fmt::Display for Victim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -155,6 +177,24 @@ mod tests {
             let end_ms = plan.last().map(|last| last.at_ms + last.lasts_ms);
             assert!(end_ms.is_some_and(|end| end <= 300_000));
         }
+    }
+
+    #[test]
+    fn every_node_is_upgraded_and_the_last_one_of_all_is_not_taken_back() {
+        let plan = upgrades(3, Duration::from_secs(90));
+        let told: Vec<_> = plan.iter().map(|it| (it.at_ms, it.kind.name(), it.victim)).collect();
+        let node = Victim::Node;
+        let expected = [
+            (10_000, "upgrade", node(1)),
+            (20_000, "downgrade", node(1)),
+            (30_000, "upgrade", node(2)),
+            (40_000, "downgrade", node(2)),
+            (50_000, "upgrade", node(1)),
+            (60_000, "upgrade", node(2)),
+            (70_000, "upgrade", node(3)),
+            (80_000, "downgrade", node(3)),
+        ];
+        assert_eq!(told, expected);
     }
 
     #[test]

@@ -65,6 +65,9 @@ pub struct Run {
     /// the experiment's clock.
     #[serde(default)]
     pub node_ends_ms: Vec<(u64, u64)>,
+    /// Its nodes began as another release, to which a deferral may not have been a failed delivery (DEFER-7).
+    #[serde(default)]
+    pub of_two_releases: bool,
     /// How far the broker's time and the experiment's may be apart (`clock.offset_max`).
     pub tolerance_ms: u64,
 }

@@ -72,6 +72,21 @@ impl Workload {
         Workload::Links,
     ];
 
+    /// Those that are promised nothing that 0.1 did not: a deferral counts since (DEFER-7), and what a link
+    /// settles in a transaction is provisional until it ends.
+    pub const OF_0_1: [Workload; 10] = [
+        Workload::Queue,
+        Workload::Ttl,
+        Workload::Locks,
+        Workload::Sessions,
+        Workload::Fanout,
+        Workload::Forward,
+        Workload::Scheduled,
+        Workload::Temporary,
+        Workload::Transactions,
+        Workload::Duplicates,
+    ];
+
     /// As people write it.
     pub fn name(self) -> &'static str {
         match self {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::fate::{Fate, Fates};
+use super::fate::{Fate, Fates, Settlement};
 use super::{Promise, Violation, sessions};
 use crate::{Answer, Delivered, How, Run};
 
@@ -64,7 +64,8 @@ fn left(run: &Run, fate: &Fate, deliveries: &[&Delivered], tell: &mut impl FnMut
             && fate.renewals.iter().all(|(_, held, _)| held.token != last.token);
         let released = fate.settled(&last.token).any(|it| *it.how == How::Release);
         let given_back = run.given_back_ms(fate.entity, fate.taken_ms(last)) < end_ms;
-        let least = if over && !released && !given_back { last.count } else { last.count - 1 };
+        let uncounted = released || given_back || is_deferred_uncounted(run, fate, last);
+        let least = if over && !uncounted { last.count } else { last.count - 1 };
         let most = last.count + lapses_max(fate, fate.taken_ms(last), end_ms);
         let most = most.min(fate.entity.deliveries_max - 1);
         if !(least..=most).contains(&it.count) {
@@ -72,6 +73,12 @@ fn left(run: &Run, fate: &Fate, deliveries: &[&Delivered], tell: &mut impl FnMut
             tell(format!("{found} failed deliveries at the end, not {least} to {most}"));
         }
     }
+}
+
+/// Whether a delivery may have ended in a deferral that did not count.
+fn is_deferred_uncounted(run: &Run, fate: &Fate, delivered: &Delivered) -> bool {
+    let is_deferral = |it: &Settlement| *it.how == How::Defer && it.call.answer.may_be_done();
+    run.of_two_releases && fate.settled(&delivered.token).any(|it| is_deferral(&it))
 }
 
 /// DLQ-4; dead-lettering by the application adds none (DEFER-7).
@@ -125,7 +132,7 @@ fn increase(
     let (least, most) = increase_by_clients(fate, holds, from, to);
     // LOCK-28: nothing is counted.
     let given_back_ms = run.given_back_ms(fate.entity, instant_ms(fate, from));
-    match given_back_ms <= instant_ms(fate, to) {
+    match given_back_ms <= instant_ms(fate, to) || is_deferred_uncounted(run, fate, from) {
         true => (0, most.max(1)),
         false => (least, most),
     }

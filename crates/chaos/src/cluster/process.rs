@@ -56,6 +56,16 @@ impl Process {
         }
     }
 
+    /// What it runs, or would.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// What it runs when it is started next.
+    pub fn set_program(&mut self, program: PathBuf) {
+        self.program = program;
+    }
+
     /// What it is told.
     pub fn config(&self) -> &Path {
         &self.config

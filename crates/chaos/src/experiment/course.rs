@@ -268,7 +268,9 @@ impl<'a> Course<'a> {
         let end = end.unwrap_or_default();
         let ends = faults.iter().filter(|fault| fault.kind.ends_nodes());
         let node_ends_ms = ends.map(|fault| (fault.begun_ms, fault.ended_ms)).collect();
-        let mut run = Run { entities, history, end, node_ends_ms, tolerance_ms: TOLERANCE_MS };
+        let of_two_releases = cluster.releases().is_ok();
+        let tolerance_ms = TOLERANCE_MS;
+        let mut run = Run { entities, history, end, node_ends_ms, of_two_releases, tolerance_ms };
         run.history.calls.sort_by_key(|call| (call.answered_ms, call.asked_ms));
         if was_seen {
             broken.extend(check(&run));

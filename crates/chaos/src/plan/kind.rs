@@ -54,10 +54,14 @@ pub enum FaultKind {
     RotateAuthority,
     /// The key that clients have is rotated on all nodes, and clients are given the new one.
     RotateKey,
+    /// Ended in good order, and started again with the binary of today where it ran the previous release's.
+    Upgrade,
+    /// The other way. Once the cluster's feature level has risen the previous release must refuse to run.
+    Downgrade,
 }
 
 impl FaultKind {
-    pub const ALL: [FaultKind; 22] = [
+    pub const ALL: [FaultKind; 24] = [
         FaultKind::Kill,
         FaultKind::PowerFailure,
         FaultKind::Blackout,
@@ -80,6 +84,8 @@ impl FaultKind {
         FaultKind::RotateCertificate,
         FaultKind::RotateAuthority,
         FaultKind::RotateKey,
+        FaultKind::Upgrade,
+        FaultKind::Downgrade,
     ];
 
     /// As people write it.
@@ -107,6 +113,8 @@ impl FaultKind {
             FaultKind::RotateCertificate => "rotate-certificate",
             FaultKind::RotateAuthority => "rotate-authority",
             FaultKind::RotateKey => "rotate-key",
+            FaultKind::Upgrade => "upgrade",
+            FaultKind::Downgrade => "downgrade",
         }
     }
 
@@ -117,6 +125,8 @@ impl FaultKind {
             | FaultKind::PowerFailure
             | FaultKind::Blackout
             | FaultKind::Restart
+            | FaultKind::Upgrade
+            | FaultKind::Downgrade
             | FaultKind::ClockSkew
             | FaultKind::ClockJump
             | FaultKind::SlowSync
@@ -140,7 +150,7 @@ impl FaultKind {
 
     /// Whether every replica must be whole before it: where a node may lose what it held, no other may
     /// until that one has it back; a power failure may take the mark by which a node knows of harm
-    /// that was done to it before; and certificates and keys are replaced on nodes that run.
+    /// that was done to it before; and certificates, keys and binaries are replaced one node after the other.
     pub fn needs_whole(self) -> bool {
         match self {
             FaultKind::PowerFailure
@@ -151,7 +161,9 @@ impl FaultKind {
             | FaultKind::DamagedSnapshot
             | FaultKind::RotateCertificate
             | FaultKind::RotateAuthority
-            | FaultKind::RotateKey => true,
+            | FaultKind::RotateKey
+            | FaultKind::Upgrade
+            | FaultKind::Downgrade => true,
             FaultKind::Kill
             | FaultKind::Pause
             | FaultKind::Restart
@@ -174,17 +186,20 @@ impl FaultKind {
     }
 
     /// Whether it can be done to nodes that speak TLS among themselves, or plain text, and ask clients for a
-    /// key, or for none.
+    /// key, or for none, and began as the previous release.
     ///
     /// # Errors
     /// Why not, and what would let it.
-    pub fn fits(self, tls: bool, keys: bool) -> Result<(), String> {
+    pub fn fits(self, tls: bool, keys: bool, upgrades: bool) -> Result<(), String> {
         match self {
             FaultKind::RotateCertificate | FaultKind::RotateAuthority if !tls => {
                 Err(format!("{self} needs nodes with certificates: pass --tls"))
             }
             FaultKind::RotateKey if !keys => {
                 Err(format!("{self} needs nodes that ask clients for a key: pass --keys"))
+            }
+            FaultKind::Upgrade | FaultKind::Downgrade if !upgrades => {
+                Err(format!("{self} needs another release's binary: pass --previous"))
             }
             FaultKind::DamagedSnapshot if tls => {
                 Err(format!("{self} changes what nodes send in plain text: leave --tls"))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use chaos::{Experiment, FaultKind, Target, Workload, parse_schedule};
+use chaos::{Experiment, FaultKind, Target, Workload, parse_schedule, upgrades};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -26,6 +26,7 @@ Examples:
   mayfly chaos --tls --fault rotate-certificate,rotate-authority,kill
                                                      certificates that are replaced under load
   mayfly chaos --keys --fault rotate-key,kill        keys of clients that are rotated under load
+  mayfly chaos --previous mayfly-0.1.0 --minutes 3   a rolling upgrade from that release, and back
   mayfly chaos --connect node-1:5310                 against a cluster that runs: leader transfers only
 
 A schedule is TOML, an entry for each fault; at and lasts are seconds:
@@ -88,6 +89,10 @@ pub struct ChaosArgs {
     /// Clients with a key, natively and over AMQP, which is rotated now and then
     #[arg(long)]
     keys: bool,
+    /// The binary of another release that all nodes begin as: one after the other is upgraded to this one,
+    /// and back, until there is no way back
+    #[arg(long, value_name = "PATH")]
+    previous: Option<PathBuf>,
     /// Messages per second of all clients together
     #[arg(long, value_name = "PER_SECOND", default_value_t = 200)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -100,7 +105,7 @@ pub struct ChaosArgs {
     json: bool,
     /// Nodes of a cluster that runs, in the place of one of its own; https://… for TLS
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', help_heading = "Connection")]
-    #[arg(conflicts_with_all = ["nodes", "durability", "namespaces", "tls", "keys"])]
+    #[arg(conflicts_with_all = ["nodes", "durability", "namespaces", "tls", "keys", "previous"])]
     connect: Vec<String>,
     #[command(flatten)]
     login: Login,
@@ -194,6 +199,7 @@ impl ChaosArgs {
                 namespaces: self.namespaces,
                 tls: self.tls,
                 keys: self.keys,
+                previous: self.previous.clone(),
             },
             false => {
                 Target::Given { addresses: self.connect.clone(), options: self.login.options()? }
@@ -202,7 +208,11 @@ impl ChaosArgs {
         if let Some(told) = self.faults.iter().find_map(|kind| target.takes(*kind).err()) {
             return Err(terminal::usage(told));
         }
+        let lasts = Duration::from_secs_f64(self.minutes * 60.0);
         let schedule = match &self.schedule {
+            None if self.previous.is_some() && self.faults.is_empty() => {
+                Some(upgrades(nodes, lasts))
+            }
             None => None,
             Some(path) => {
                 let name = path.display();
@@ -214,11 +224,14 @@ impl ChaosArgs {
         };
         Ok(Experiment {
             seed,
-            lasts: Duration::from_secs_f64(self.minutes * 60.0),
+            lasts,
             target,
             faults: either(&self.faults, &FaultKind::ALL),
             schedule,
-            workloads: either(&self.workloads, &Workload::ALL),
+            workloads: match self.previous {
+                None => either(&self.workloads, &Workload::ALL),
+                Some(_) => either(&self.workloads, &Workload::OF_0_1),
+            },
             rate: self.rate,
             command: self.command(seed),
         })
@@ -261,6 +274,9 @@ impl ChaosArgs {
         }
         if self.keys {
             command.push_str(" --keys");
+        }
+        if let Some(path) = &self.previous {
+            let _ = write!(command, " --previous {}", path.display());
         }
         command
     }
