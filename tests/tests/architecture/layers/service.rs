@@ -10,7 +10,7 @@ pub const LAYERS: &[Layer] = &[
     (&["exchange"], &["clock"]),
     (&["metric"], &["clock", "exchange"]),
     (&["leader"], &["clock", "config", "exchange", "metric"]),
-    (&["peer"], &["certificates", "clock", "exchange", "leader"]),
+    (&["peer"], &["certificates", "clock", "config", "exchange", "leader"]),
     (&["edge"], &["certificates", "clock", "config", "error", "exchange", "leader", "peer"]),
     (&["trace"], &[]),
     (&["upkeep"], &["clock", "config", "edge", "exchange", "leader", "metric", "peer"]),
