@@ -12,9 +12,9 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct GroupLevel(pub u32);
 
-/// 0.1: most messages in one send.
+/// Most messages in one send, before the level of 0.2.
 const BATCH_MESSAGES_MAX: usize = 4500;
-/// 0.1: the shortest lock.
+/// The shortest lock, before it.
 const LOCK_DURATION_MIN: Span = Span::from_secs(5);
 
 impl GroupLevel {
