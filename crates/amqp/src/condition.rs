@@ -49,7 +49,7 @@ pub fn condition(refusal: &Refusal) -> &'static str {
         Refusal::MessageNotFound { .. } => MESSAGE_NOT_FOUND,
         Refusal::MessageSizeExceeded { .. } => MESSAGE_SIZE_EXCEEDED,
         Refusal::QuotaExceeded { .. } | Refusal::StorageFull { .. } => RESOURCE_LIMIT_EXCEEDED,
-        Refusal::TopicBusy { .. } => SERVER_BUSY,
+        Refusal::TopicBusy { .. } | Refusal::Relocated { .. } => SERVER_BUSY,
         Refusal::Argument { .. } | Refusal::Serialization { .. } | Refusal::InvalidRule { .. } => {
             ARGUMENT_ERROR
         }

@@ -28,6 +28,7 @@ actions! {
     EntityCreate, "entity.create", "A queue, topic or subscription is created; over AMQP also a temporary queue.";
     EntityUpdate, "entity.update", "Its properties are changed, its authorization rules and their keys among them.";
     EntityDelete, "entity.delete", "It is deleted with its messages.";
+    EntityMove, "entity.move", "It moves to another group, with a topic its subscriptions.";
     RulePut, "rule.put", "A subscription gets a rule, or another in the place of one.";
     RuleDelete, "rule.delete", "A subscription loses a rule.";
     MessagesPurge, "messages.purge", "Messages are deleted by the batch, as `mayfly purge` does.";

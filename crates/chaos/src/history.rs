@@ -130,6 +130,10 @@ pub enum What {
     Attach,
     Create,
     Delete,
+    /// To another group.
+    Move {
+        group: u32,
+    },
 }
 
 /// One call.

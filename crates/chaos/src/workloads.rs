@@ -9,6 +9,7 @@ mod fanout;
 mod forward;
 mod links;
 mod locks;
+mod moves;
 mod queue;
 mod scheduled;
 mod sessions;
@@ -54,10 +55,12 @@ pub enum Workload {
     Deferrals,
     /// AMQP receivers whose links end in every way there is.
     Links,
+    /// Whatever the others use is moved between groups.
+    Moves,
 }
 
 impl Workload {
-    pub const ALL: [Workload; 12] = [
+    pub const ALL: [Workload; 13] = [
         Workload::Queue,
         Workload::Ttl,
         Workload::Locks,
@@ -70,6 +73,7 @@ impl Workload {
         Workload::Duplicates,
         Workload::Deferrals,
         Workload::Links,
+        Workload::Moves,
     ];
 
     /// Those that are promised nothing that 0.1 did not: a deferral counts since (DEFER-7), and what a link
@@ -102,6 +106,7 @@ impl Workload {
             Workload::Duplicates => "duplicates",
             Workload::Deferrals => "deferrals",
             Workload::Links => "links",
+            Workload::Moves => "moves",
         }
     }
 
@@ -120,6 +125,7 @@ impl Workload {
             Workload::Duplicates => duplicates::entities(prefix),
             Workload::Deferrals => deferrals::entities(prefix),
             Workload::Links => links::entities(prefix),
+            Workload::Moves => moves::entities(prefix),
         }
     }
 
@@ -138,6 +144,7 @@ impl Workload {
             Workload::Duplicates => duplicates::start(bench, prefix, tasks),
             Workload::Deferrals => deferrals::start(bench, prefix, tasks),
             Workload::Links => links::start(bench, prefix, tasks),
+            Workload::Moves => moves::start(bench, prefix, tasks),
         }
     }
 }

@@ -368,6 +368,18 @@ impl Client {
         self.shared.call(Repeat::Always, self.patience(), attempt).await.map(drop)
     }
 
+    /// Moves a queue, or a topic with its subscriptions, to a data group while it is used. Whether it is there by now;
+    /// else it is on its way, and who asks again waits on.
+    pub async fn move_entity(&self, name: &str, group: u32) -> Result<bool, Error> {
+        let request = v1::MoveEntityRequest { name: name.to_owned(), group };
+        let attempt = |node: Arc<Node>, _| {
+            let request = request.clone();
+            async move { node.cluster().move_entity(node.request(request)).await }
+        };
+        let moved = self.shared.call(Repeat::Always, self.patience(), attempt).await?;
+        Ok(moved.is_there)
+    }
+
     /// Takes a node out of the cluster for good: one that was drained, or with `dead` one that will
     /// never come back.
     pub async fn remove_node(&self, id: u64, dead: bool) -> Result<(), Error> {

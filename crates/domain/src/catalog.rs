@@ -26,6 +26,8 @@ pub const FEATURE_LEVEL_MATCH_BUDGET: u32 = 5;
 pub const FEATURE_LEVEL_MORE_GROUPS: u32 = 6;
 /// From which on the cluster can be backed up, and restored ([`Command::Cut`](crate::Command::Cut)).
 pub const FEATURE_LEVEL_BACKUP: u32 = 7;
+/// From which on entities move between groups ([`Command::Relocate`](crate::Command::Relocate)).
+pub const FEATURE_LEVEL_RELOCATION: u32 = 8;
 /// From which on logs are applied by the rules of 0.2, as soon as each says so
 /// ([`Command::ReachLevel`](crate::Command::ReachLevel)), and may hold what 0.1 could not read.
 pub const FEATURE_LEVEL_RULES_OF_0_2: u32 = 9;
@@ -246,6 +248,9 @@ pub enum CatalogCommand {
     RestoreNames { restore: u128, rows: Vec<DirectoryRow> },
     /// All of the backup is there: ids of entities go on behind its own. A repeat is `Done`.
     EndRestore { restore: u128, next_entity: u64 },
+    /// A queue, or a topic with its subscriptions, is on this group from now on. Without effect if the name is
+    /// another entity's by now, or nobody's.
+    SetGroup { name: String, entity: EntityId, group: GroupId },
 }
 
 #[derive(Clone, Debug, PartialEq)]

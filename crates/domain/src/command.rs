@@ -13,8 +13,8 @@ pub use weight::Weight;
 
 use crate::{
     CatalogCommand, Commit, DeadlineKind, EntityId, ForwardCommand, Key, LockToken, NewMessage,
-    NewRule, Origin, Properties, QueueId, QueueProperties, ReceiverId, Refusal, Row,
-    SequenceNumber, SessionCommand, Span, SubscriptionProperties, Timestamp, TopicProperties,
+    NewRule, Origin, Properties, QueueId, QueueProperties, ReceiverId, Refusal, RelocationCommand,
+    Row, SequenceNumber, SessionCommand, Span, SubscriptionProperties, Timestamp, TopicProperties,
 };
 
 /// One log entry: what a proposer gathered, under one time stamp (TIME-4).
@@ -93,6 +93,8 @@ pub enum Command {
     ReachLevel {
         level: u32,
     },
+    /// An entity goes from one group to another.
+    Relocate(RelocationCommand),
 }
 
 /// Rows of a backup, as they were in a group of the cluster that it was made of. From the first to the last of a

@@ -54,6 +54,8 @@ pub enum Effect {
     },
     /// Rows of a deleted entity wait for a `Sweep`.
     SweepWanted,
+    /// An entity is on its way to another group, and is to be brought there.
+    RelocationWanted,
     /// Entities came to be with all they have: what the engine knows is to be built anew.
     Restored,
 }

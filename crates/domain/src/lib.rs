@@ -40,6 +40,7 @@ mod filter;
 mod forward_read;
 mod machine;
 mod read;
+mod relocation;
 mod session_read;
 pub mod validate;
 
@@ -63,6 +64,7 @@ pub use outcome::*;
 pub use property::*;
 pub use read::*;
 pub use refusal::*;
+pub use relocation::*;
 pub use row::*;
 pub use rows::*;
 pub use rule::*;

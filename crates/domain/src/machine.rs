@@ -35,6 +35,7 @@ mod manage;
 mod members;
 mod publish;
 mod receive_deferred;
+mod relocate;
 mod renew;
 mod restoration;
 mod restore;
@@ -59,6 +60,7 @@ use crate::machine::level::GroupLevel;
 use crate::machine::match_budget::MatchBudget;
 use crate::machine::nonce::Nonces;
 use crate::machine::producers::Producers;
+pub use crate::machine::relocate::entity_ranges;
 pub use crate::machine::restoration::RESTORING;
 pub use crate::machine::restore::is_restoring;
 use crate::machine::rules::{Rules, TopicRules};
@@ -315,6 +317,7 @@ impl<'a, R: Rows> Step<'a, R> {
             }
             Command::Restore(command) => command.apply(self),
             Command::ReachLevel { level } => Ok(self.reach_level(level)),
+            Command::Relocate(command) => command.apply(self),
         };
         outcome.unwrap_or_else(Outcome::Refused)
     }
@@ -356,8 +359,9 @@ impl<'a, R: Rows> Step<'a, R> {
                 // What this costs depends on what is in memory, so no budget pays for it.
                 let cost = self.view.cost();
                 let stored = self.view.entity(id).zip(self.view.entity_state(id));
+                let stored = stored.ok_or_else(|| relocate::missing(&mut self.view, id));
                 self.view.set_cost(cost);
-                let (row, state) = stored.ok_or(Refusal::StaleRoute { entity: id })?;
+                let (row, state) = stored?;
                 slot.insert(Entity::stored(row, state))
             }
         };

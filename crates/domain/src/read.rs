@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use crate::forward::{DEAD_LETTERS_FORWARDED, FORWARDED};
+use crate::relocation::{missing, relocation};
 use crate::{
     Delivery, DirectoryRow, EntityId, EntityInfo, EntityKind, EntityRow, EntityState, HeldLock,
     Idleness, Key, Lifetime, MessageRow, MessageState, Meta, PEEK_MESSAGES_MAX, QueueId,
-    QueueProperties, Refusal, Row, Rows, RuleRow, ScheduledRow, SequenceNumber, Specifics,
-    SubQueue, split_subscription_path, subscription_path, validate,
+    QueueProperties, Refusal, RelocationState, Row, Rows, RuleRow, ScheduledRow, SequenceNumber,
+    Specifics, SubQueue, split_subscription_path, subscription_path, validate,
 };
 
 /// Above every name: no name holds it (ENT-1).
@@ -17,9 +18,15 @@ pub(crate) const DIRECTORY_END: char = char::MAX;
 
 /// An entity's description and counters (COUNT-1); `None` if it is not known here.
 pub fn entity_info(rows: &impl Rows, entity: EntityId) -> Option<EntityInfo> {
-    let EntityRow { name, properties, specifics, created_at, updated_at } =
-        entity_row(rows, entity)?;
-    let Some(Row::EntityState(state)) = rows.get(&Key::EntityState(entity)) else { return None };
+    // On its way to another group it is as it was when it went.
+    let (row, state) = match rows.get(&Key::EntityState(entity)) {
+        Some(Row::EntityState(state)) => (entity_row(rows, entity)?, state),
+        _ => match relocation(rows, entity)?.state {
+            RelocationState::Departing { hidden, .. } => (*hidden.row, hidden.state),
+            _ => return None,
+        },
+    };
+    let EntityRow { name, properties, specifics, created_at, updated_at } = row;
     let counts = state.told_counts(&properties);
     let idleness = Idleness::of(&properties, &state, &meta(rows));
     let EntityState { available, size_bytes, next_sequence, accessed_at, last_use, .. } = *state;
@@ -55,7 +62,7 @@ pub fn peek(
     count_max: u32,
 ) -> Result<Vec<Delivery>, Refusal> {
     let Some(entity) = entity_row(rows, queue.entity) else {
-        return Err(Refusal::StaleRoute { entity: queue.entity });
+        return Err(missing(rows, queue.entity));
     };
     check_peekable(&entity, queue)?;
     validate::peek_count(count_max)?;

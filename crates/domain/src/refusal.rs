@@ -5,7 +5,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::{EntityId, Excerpt, LockToken, SequenceNumber, SessionId};
+use crate::{EntityId, Excerpt, GroupId, LockToken, SequenceNumber, SessionId};
 
 /// Why a request changed nothing (ERR-29). The text is one line that says what to do instead.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -16,6 +16,9 @@ pub enum Refusal {
     /// The group does not know this id: the edge's route is stale, or the entity is gone.
     #[error("entity id {} is not known here", .entity.0)]
     StaleRoute { entity: EntityId },
+    /// The entity is on its way to another group, or there: with `to` ask that one, without ask again.
+    #[error("the entity is being moved to another group; try again")]
+    Relocated { entity: EntityId, to: Option<GroupId> },
     /// ERR-2.
     #[error("the name '{}' is already used by an entity", Excerpt(.name))]
     EntityAlreadyExists { name: String },
@@ -133,7 +136,7 @@ impl Refusal {
             Refusal::MessageSizeExceeded { .. } => "MessageSizeExceeded",
             Refusal::QuotaExceeded { .. } => "QuotaExceeded",
             Refusal::StorageFull { .. } => "StorageQuotaExceeded",
-            Refusal::TopicBusy { .. } => "ServiceBusy",
+            Refusal::TopicBusy { .. } | Refusal::Relocated { .. } => "ServiceBusy",
             Refusal::Argument { .. } => "ArgumentException",
             Refusal::ArgumentOutOfRange { .. } => "ArgumentOutOfRangeException",
             Refusal::Undecodable { .. } | Refusal::Serialization { .. } => "SerializationException",
@@ -165,7 +168,7 @@ impl Refusal {
             Refusal::MessageSizeExceeded { .. } => "ERR-9",
             Refusal::QuotaExceeded { .. } => "ERR-10",
             Refusal::StorageFull { .. } => "QUOTA-37",
-            Refusal::TopicBusy { .. } => "ERR-11",
+            Refusal::TopicBusy { .. } | Refusal::Relocated { .. } => "ERR-11",
             Refusal::Argument { .. } => "ERR-12",
             Refusal::Undecodable { .. } => "ERR-32",
             Refusal::ArgumentOutOfRange { .. } => "ERR-13",

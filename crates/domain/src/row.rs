@@ -10,9 +10,9 @@ use bytes::Bytes;
 use crate::{
     ArrivalRow, Claim, Counts, DirectoryRow, EntityId, Forwarding, GroupId, GroupRow, HeldRow,
     JoinTokenRow, Lifetime, NodeRow, NodeState, Outcome, PerSubQueue, Properties, QueueId,
-    QueueProperties, ReceiverId, RuleRow, SequenceNumber, SessionId, SessionList, SessionRow,
-    SessionTotals, ShipmentRow, Span, Specifics, SystemProperty, Timestamp, Travel, Unmatched,
-    UnmatchedRow,
+    QueueProperties, ReceiverId, RelocationRow, RuleRow, SequenceNumber, SessionId, SessionList,
+    SessionRow, SessionTotals, ShipmentRow, Span, Specifics, SystemProperty, Timestamp, Travel,
+    Unmatched, UnmatchedRow,
 };
 
 /// Where a row stands. Variants are tables; their order and numbers are for ever.
@@ -92,6 +92,8 @@ pub enum Key {
     Founders(GroupId),
     /// A backup is being restored into this group, or was; in the catalog, into this cluster.
     Restoring,
+    /// Of an entity that came from another group, or went or goes to one.
+    Relocation(EntityId),
 }
 
 impl Key {
@@ -116,7 +118,8 @@ impl Key {
             | Key::Rule(entity, _)
             | Key::BodyCopies(entity, _)
             | Key::Unmatched(entity, _)
-            | Key::Arrival(_, entity) => Some(*entity),
+            | Key::Arrival(_, entity)
+            | Key::Relocation(entity) => Some(*entity),
             Key::Message(queue, _)
             | Key::Returned(queue, _)
             | Key::Lock(queue, _)
@@ -211,6 +214,7 @@ pub enum Row {
     /// now has lost what it may have promised, and founds nothing.
     Founders(Vec<(u64, u32)>),
     Restoring(RestoringRow),
+    Relocation(Box<RelocationRow>),
 }
 
 /// What the group as a whole remembers.

@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 
 use crate::read::{entity_row, meta, peeked};
+use crate::relocation::missing;
 use crate::{
     Delivery, EntityId, EntityRow, Key, PEEK_MESSAGES_MAX, QueueId, Refusal, Row, Rows,
     SequenceNumber, SessionId, SessionList, SessionRow, SessionToken, Timestamp, validate,
@@ -180,7 +181,7 @@ pub fn session_row(
 }
 
 fn session_entity(rows: &impl Rows, entity: EntityId) -> Result<EntityRow, Refusal> {
-    let Some(row) = entity_row(rows, entity) else { return Err(Refusal::StaleRoute { entity }) };
+    let Some(row) = entity_row(rows, entity) else { return Err(missing(rows, entity)) };
     let status = row.properties.status;
     if status.refuses_receive() {
         return Err(Refusal::EntityDisabled { status: status.as_str() });

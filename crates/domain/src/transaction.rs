@@ -148,7 +148,7 @@ pub fn check_held(
     at: Timestamp,
 ) -> Result<(), Refusal> {
     let Some(entity) = crate::read::entity_row(rows, queue.entity) else {
-        return Err(Refusal::StaleRoute { entity: queue.entity });
+        return Err(crate::relocation::missing(rows, queue.entity));
     };
     // Also where it is forwarded from meanwhile (LOCK-23).
     crate::read::check_served(&entity, queue)?;

@@ -71,8 +71,8 @@ impl Engine {
             Effect::Fanout { topic, copies_max } => self.fanout.set(topic, copies_max),
             Effect::Temporary { entity, window } => self.idle.temporary(entity, window),
             Effect::SweepWanted => self.timers.sweep_wanted(),
-            // Its owner builds another.
-            Effect::Restored => (),
+            // Its owner builds another, or has it brought there.
+            Effect::Restored | Effect::RelocationWanted => (),
             Effect::Session(effect) => self.session_effect(effect),
             Effect::Forward(effect) => self.forwards.effect(effect),
         }

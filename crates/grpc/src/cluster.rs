@@ -211,6 +211,21 @@ impl Cluster for ClusterService {
         self.door.call(request, serve).await
     }
 
+    async fn move_entity(
+        &self,
+        request: Request<v1::MoveEntityRequest>,
+    ) -> Result<Response<v1::MoveEntityResponse>, Status> {
+        let serve = |broker: Broker, asked: v1::MoveEntityRequest| async move {
+            let v1::MoveEntityRequest { name, group } = asked;
+            // As of data groups: there is none of the largest number.
+            let group = GroupId(u16::try_from(group).unwrap_or(u16::MAX));
+            let moved = broker.cluster().move_entity(&name, group).await;
+            let is_there = moved.map_err(|error| status(&error))?;
+            Ok(Response::new(v1::MoveEntityResponse { is_there }))
+        };
+        self.door.call(request, serve).await
+    }
+
     async fn add_groups(
         &self,
         request: Request<v1::AddGroupsRequest>,

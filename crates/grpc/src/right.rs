@@ -158,6 +158,8 @@ asks! {
         format!("node {}{}", ask.id, if ask.on { "" } else { " no longer" });
     AddGroupsRequest, "Cluster/AddGroups", OPERATE, Some(Action::GroupsAdd), |ask| String::new(),
         format!("{} data groups", ask.data_groups);
+    MoveEntityRequest, "Cluster/MoveEntity", OPERATE, Some(Action::EntityMove), |ask| String::new(),
+        format!("'{}' to group {}", ask.name, ask.group);
     RemoveNodeRequest, "Cluster/RemoveNode", OPERATE, Some(Action::NodeRemove), |ask| String::new(),
         format!("node {}{}", ask.id, if ask.dead { " as dead" } else { "" });
 }

@@ -166,6 +166,8 @@ fn code(refusal: &Refusal) -> Code {
         | Refusal::InvalidRule { .. }
         | Refusal::TransactionSizeExceeded { .. }
         | Refusal::Serialization { .. } => Code::InvalidArgument,
+        // Whoever asked for longer than a move takes.
+        Refusal::Relocated { .. } => Code::Unavailable,
         Refusal::QuotaExceeded { .. } | Refusal::StorageFull { .. } | Refusal::TopicBusy { .. } => {
             Code::ResourceExhausted
         }

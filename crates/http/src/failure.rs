@@ -158,7 +158,9 @@ fn refused(refusal: &Refusal) -> (StatusCode, Option<u32>) {
         | Refusal::TransactionRolledBack { .. }
         | Refusal::NotSupported { .. } => (StatusCode::BAD_REQUEST, Some(BAD_REQUEST)),
         // HTTP-28.
-        Refusal::TopicBusy { .. } => (StatusCode::TOO_MANY_REQUESTS, Some(THROTTLED)),
+        Refusal::TopicBusy { .. } | Refusal::Relocated { .. } => {
+            (StatusCode::TOO_MANY_REQUESTS, Some(THROTTLED))
+        }
         Refusal::NoSession
         | Refusal::SerialGap { .. }
         | Refusal::OtherCut { .. }

@@ -10,6 +10,7 @@ mod intents;
 
 mod admission;
 mod receiver;
+mod relocation;
 mod sender;
 
 mod authorization;

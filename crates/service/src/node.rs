@@ -25,7 +25,7 @@ use crate::metric;
 use crate::peer::{AboutNode, LocalNode, serve};
 use crate::upkeep::{
     Forwarder, IdleCoordinator, Reconciler, ReplicaBalancer, Space, Succession, Timekeeper,
-    follow_feature_level, release_orphaned,
+    follow_feature_level, release_orphaned, relocate_from,
 };
 
 /// Groups that wait for their drivers: as many as there can be.
@@ -299,12 +299,13 @@ impl Spawner {
             let (forwards, requests) = mpsc::channel(FORWARDS_WAITING_MAX);
             let forwarder = Forwarder::new(self.router.clone(), group.clone()).run(requests);
             let orphaned = release_orphaned(group.clone(), replication.clone());
+            let relocator = relocate_from(self.router.clone(), group.clone(), replication.clone());
             let reader = read_for(group.clone(), replication.clone(), clock.clone(), ends.reads);
             let (proposer, idle) = (self.proposer.clone(), self.idle);
             let driver =
                 Driver::new(group, ends.inputs, forwards, replication, clock, proposer, idle);
             while tasks.try_join_next().is_some() {}
-            tasks.spawn(attend(driver, reader, forwarder, orphaned));
+            tasks.spawn(attend(driver, reader, forwarder, orphaned, relocator));
         }
     }
 }
@@ -316,11 +317,13 @@ async fn attend(
     reader: impl Future<Output = ()> + Send + 'static,
     forwarder: impl Future<Output = ()> + Send + 'static,
     orphaned: impl Future<Output = ()> + Send + 'static,
+    relocator: impl Future<Output = ()> + Send + 'static,
 ) {
     let mut helpers = tokio::task::JoinSet::new();
     helpers.spawn(reader);
     helpers.spawn(forwarder);
     helpers.spawn(orphaned);
+    helpers.spawn(relocator);
     // Dropped with this one, should the node end first.
     let mut driving = tokio::task::JoinSet::new();
     driving.spawn(driver.run());

@@ -185,8 +185,9 @@ impl Oracle {
             | Command::LimitMatching { .. }
             | Command::ReachLevel { .. }
             | Command::Cut { .. }
-            // Nothing is restored here.
-            | Command::Restore(_) => Ok(()),
+            // Nothing is restored here, and nothing moves to another group.
+            | Command::Restore(_)
+            | Command::Relocate(_) => Ok(()),
             Command::AdvanceClock { by } => {
                 self.floor = self.at.plus(*by);
                 Ok(())

@@ -3,16 +3,17 @@
 
 use bytes::Bytes;
 use domain::{
-    Acquire, CancelScheduled, CatalogCommand, Command, CreateQueue, CreateSubscription,
-    CreateTopic, Creation, DeadlineKind, DeleteBatch, DirectoryRow, DirectoryState, Disposition,
-    EntityKind, EntityStatus, Entry, Fire, FireLocks, ForwardCommand, GroupId, NewMessage, NodeRow,
-    Operation, PutRule, QueueProperties, ReceiveDeferred, Refuse, RemoveRule, Renew, Restore, Row,
-    Seal, Select, Send, SendVia, Settle, Settlement, SubscriptionProperties, TopicCommand,
-    TopicProperties, UpdateQueue, UpdateSubscription, UpdateTopic,
+    Acquire, Admit, CancelScheduled, CatalogCommand, Command, CreateQueue, CreateSubscription,
+    CreateTopic, Creation, DeadlineKind, DeleteBatch, Depart, DirectoryRow, DirectoryState,
+    Disposition, EntityKind, EntityStatus, Entry, Fire, FireLocks, ForwardCommand, GroupId, Key,
+    Leave, NewMessage, NodeRow, Operation, PutRule, QueueProperties, ReceiveDeferred, Refuse,
+    RelocationCommand, RemoveRule, Renew, Restore, Row, Seal, Select, Send, SendVia, Settle,
+    Settlement, SubscriptionProperties, TopicCommand, TopicProperties, UpdateQueue,
+    UpdateSubscription, UpdateTopic,
 };
 
 use crate::authorization::described;
-use crate::codec::{choice, put_slice, put_varint, record};
+use crate::codec::{choice, put_slice, record};
 use crate::key::{GROUP_BYTES, put_key, take_key};
 use crate::row::{decode_row, put_row};
 use crate::{Codec, Error, Reader};
@@ -61,9 +62,9 @@ fn estimate_bytes(command: &Command) -> usize {
             let messages = arrive.messages.iter();
             64 + messages.map(|arriving| arriving.message.content.len() + 112).sum::<usize>()
         }
-        Command::Restore(restore) => {
-            let rows = restore.rows.iter();
-            64 + rows.map(|(_, row)| 64 + content_bytes(row)).sum::<usize>()
+        Command::Restore(Restore { rows, .. })
+        | Command::Relocate(RelocationCommand::Admit(Admit { rows, .. })) => {
+            64 + rows.iter().map(|(_, row)| 64 + content_bytes(row)).sum::<usize>()
         }
         Command::Settle(settle) => 40 + settle.settlements.len() * 20,
         Command::FireLocks(fire) => 8 + fire.locks.len() * 24,
@@ -120,6 +121,7 @@ choice!(Command {
     61 => LimitMatching { units_max },
     62 => Cut { number },
     63 => Restore(restore),
+    64 => Relocate(command),
     70 => ReachLevel { level },
 });
 choice!(TopicCommand {
@@ -131,32 +133,28 @@ choice!(TopicCommand {
     6 => RemoveRule(remove),
 });
 
-/// Rows as the database has them, of a group that whoever takes them in says.
-impl Codec for Restore {
+choice!(RelocationCommand { 1 => Depart(depart), 2 => Admit(admit), 3 => Leave(leave) });
+record!(Depart { entity, to });
+record!(Admit { entity, number, at, cut, rows, is_last });
+record!(Leave { entity, number });
+record!(Restore { restore, is_last, rows });
+
+/// A row as the database has it, of a group that whoever takes it in says.
+impl Codec for (Key, Row) {
     fn put(&self, out: &mut Vec<u8>) {
-        self.restore.put(out);
-        self.is_last.put(out);
-        put_varint(self.rows.len() as u64, out);
-        let (mut bytes, nowhere) = (Vec::new(), GroupId::CATALOG);
-        for (key, row) in &self.rows {
-            put_key(nowhere, key, &mut bytes);
-            put_slice(&bytes[GROUP_BYTES..], out);
-            bytes.clear();
-            put_row(row, &mut bytes);
-            put_slice(&bytes, out);
-        }
+        let (key, row) = self;
+        let mut bytes = Vec::new();
+        put_key(GroupId::CATALOG, key, &mut bytes);
+        put_slice(&bytes[GROUP_BYTES..], out);
+        bytes.clear();
+        put_row(row, &mut bytes);
+        put_slice(&bytes, out);
     }
 
-    fn take(input: &mut Reader<'_>) -> Result<Restore, Error> {
-        let (restore, is_last) = (u128::take(input)?, bool::take(input)?);
-        let count = input.count()?;
-        let mut rows = Vec::new();
-        for _ in 0..count {
-            let key = take_key(input.slice()?)?;
-            let row = decode_row(&key, input.slice()?)?;
-            rows.push((key, row));
-        }
-        Ok(Restore { restore, rows, is_last })
+    fn take(input: &mut Reader<'_>) -> Result<(Key, Row), Error> {
+        let key = take_key(input.slice()?)?;
+        let row = decode_row(&key, input.slice()?)?;
+        Ok((key, row))
     }
 }
 
@@ -280,6 +278,7 @@ choice!(CatalogCommand {
     24 => BeginRestore { restore, taken_at },
     25 => RestoreNames { restore, rows },
     26 => EndRestore { restore, next_entity },
+    27 => SetGroup { name, entity, group },
 });
 record!(NodeRow { peer_address, grpc_address, http_address });
 record!(DirectoryRow { entity, group, name, kind, request, state });

@@ -38,6 +38,7 @@
 //! | 46 Unmatched | topic u64, sequence u64 |
 //! | 47 Founders | group u16 |
 //! | 48 Restoring | – |
+//! | 49 Relocation | entity u64 |
 //!
 //! A session that something follows ends in two zero bytes; a zero byte of its own is followed by
 //! 0xff, so that no session's keys lie among another's.
@@ -100,6 +101,7 @@ fn table(key: &Key) -> u8 {
         Key::Unmatched(..) => 46,
         Key::Founders(..) => 47,
         Key::Restoring => 48,
+        Key::Relocation(..) => 49,
     }
 }
 
@@ -118,7 +120,10 @@ pub fn put_key(group: GroupId, key: &Key, out: &mut Vec<u8>) {
     let mut number = |number: u64| out.extend_from_slice(&number.to_be_bytes());
     match key {
         Key::Meta | Key::Cluster | Key::Restoring => {}
-        Key::Entity(entity) | Key::EntityState(entity) | Key::Sweep(entity) => number(entity.0),
+        Key::Entity(entity)
+        | Key::EntityState(entity)
+        | Key::Sweep(entity)
+        | Key::Relocation(entity) => number(entity.0),
         Key::Subscription(topic, subscription) => {
             number(topic.0);
             number(subscription.0);
@@ -276,6 +281,7 @@ fn key_in(mut rest: Rest<'_>) -> Option<Key> {
         46 => Key::Unmatched(rest.entity()?, rest.sequence()?),
         47 => Key::Founders(GroupId(rest.short()?)),
         48 => Key::Restoring,
+        49 => Key::Relocation(rest.entity()?),
         _ => return None,
     };
     rest.0.is_empty().then_some(key)
@@ -400,6 +406,7 @@ mod tests {
             entity().prop_map(Key::Entity),
             entity().prop_map(Key::EntityState),
             entity().prop_map(Key::Sweep),
+            entity().prop_map(Key::Relocation),
             (entity(), sequence()).prop_map(|(e, s)| Key::Body(e, s)),
             (entity(), sequence()).prop_map(|(e, s)| Key::Scheduled(e, s)),
             (queue(), sequence()).prop_map(|(q, s)| Key::Message(q, s)),

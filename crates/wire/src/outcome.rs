@@ -86,4 +86,5 @@ choice!(Refusal {
     50 => Undecodable { what, why },
     51 => TopicBusy { topic, waiting },
     52 => OtherCut { cut },
+    53 => Relocated { entity, to },
 });

@@ -4,8 +4,9 @@
 use bytes::Bytes;
 use domain::{
     ClusterRow, Counts, DeadlineRow, EntityRow, EntityState, EvaluationError, GroupRow,
-    JoinTokenRow, Key, Lifetime, LockRow, MatchProgress, MessageRow, Meta, NodeState, ProducerRow,
-    RestoringRow, Row, RulePart, ScheduledRow, TokenUse, Unmatched, UnmatchedRow,
+    HiddenEntity, JoinTokenRow, Key, Lifetime, LockRow, MatchProgress, MessageRow, Meta, NodeState,
+    ProducerRow, RelocationRow, RelocationState, RestoringRow, Row, RulePart, ScheduledRow,
+    TokenUse, Unmatched, UnmatchedRow,
 };
 
 use crate::codec::{Random, choice, record};
@@ -65,6 +66,7 @@ pub fn put_row(row: &Row, out: &mut Vec<u8>) {
         Row::Unmatched(row) => put(row, out),
         Row::Founders(directories) => put(directories, out),
         Row::Restoring(row) => put(row, out),
+        Row::Relocation(row) => put(row, out),
     }
 }
 
@@ -114,6 +116,7 @@ pub fn decode_row(key: &Key, value: &[u8]) -> Result<Row, Error> {
         Key::Unmatched(..) => Row::Unmatched(take(&mut input)?),
         Key::Founders(_) => Row::Founders(take(&mut input)?),
         Key::Restoring => Row::Restoring(take(&mut input)?),
+        Key::Relocation(_) => Row::Relocation(take(&mut input)?),
     };
     input.finish()?;
     Ok(row)
@@ -127,6 +130,14 @@ fn take<T: Codec>(input: &mut Reader<'_>) -> Result<T, Error> {
 }
 
 record!(RestoringRow { restore, begun_at, has_ended });
+record!(RelocationRow { number, state });
+choice!(RelocationState {
+    1 => Departing { to, hidden },
+    2 => Arriving { hidden },
+    3 => Arrived,
+    4 => Gone { to },
+});
+record!(HiddenEntity { row, state });
 record!(EntityRow { name, properties, specifics, created_at, updated_at });
 record!(EntityState {
     next_sequence,

@@ -211,7 +211,8 @@ impl<'a> Fates<'a> {
             | What::EndHold { .. }
             | What::Attach
             | What::Create
-            | What::Delete => (),
+            | What::Delete
+            | What::Move { .. } => (),
         }
     }
 

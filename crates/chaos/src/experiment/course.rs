@@ -62,9 +62,9 @@ impl<'a> Course<'a> {
         let clock = Clock::start();
         let (phase, phases) = watch::channel(Phase::Running);
         let (seed, pace) = (experiment.seed, experiment.pace());
-        let client = cluster.client(patience())?;
+        let (client, operator) = (cluster.client(patience())?, cluster.observer()?);
         let entries = cluster.amqp();
-        let bench = Bench::new(client, entries, Recorder::new(clock), seed, pace, phases);
+        let bench = Bench::new(client, operator, entries, Recorder::new(clock), seed, pace, phases);
         let prefix = format!("chaos-{seed}-");
         for workload in &experiment.workloads {
             for entity in workload.entities(&prefix) {

@@ -38,6 +38,8 @@ pub struct Figures {
     pub received_deferred: u64,
     pub sessions_held: u64,
     pub cancelled: u64,
+    /// Entities, from one group to another.
+    pub moved: u64,
     /// Found at the end or received from a dead-letter queue, by reason.
     pub dead_lettered: BTreeMap<String, u64>,
     /// From a deadline until its message came out of the dead-letter queue; absent where none did.
@@ -87,6 +89,7 @@ impl Figures {
             }
             What::Accept { .. } => self.sessions_held += done,
             What::Cancel { .. } => self.cancelled += done,
+            What::Move { .. } => self.moved += done,
             What::ReceiveDeferred { .. } => self.received_deferred += done,
             What::RollBack(_) => self.rolled_back += done,
             What::SettledEarly(_)

@@ -35,6 +35,9 @@ impl fmt::Display for Report {
                 it.transactions, it.transactions_perhaps, it.sessions_held, it.cancelled
             )?;
         }
+        if it.moved > 0 {
+            writeln!(f, "  moved        {} times a queue or topic to another group", it.moved)?;
+        }
         if !it.dead_lettered.is_empty() {
             let reasons: Vec<String> = it
                 .dead_lettered

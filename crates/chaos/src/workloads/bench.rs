@@ -31,6 +31,8 @@ pub enum Phase {
 #[derive(Clone)]
 pub struct Bench {
     pub client: Client,
+    /// Who may do what only operators may.
+    pub operator: Client,
     pub amqp: AmqpEntries,
     pub recorder: Recorder,
     pub seed: u64,
@@ -53,6 +55,7 @@ impl Drop for Busy {
 impl Bench {
     pub fn new(
         client: Client,
+        operator: Client,
         amqp: AmqpEntries,
         recorder: Recorder,
         seed: u64,
@@ -61,6 +64,7 @@ impl Bench {
     ) -> Bench {
         Bench {
             client,
+            operator,
             amqp,
             recorder,
             seed,

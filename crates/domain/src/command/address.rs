@@ -91,7 +91,8 @@ impl Command {
             | Command::LimitMatching { .. }
             | Command::ReachLevel { .. }
             | Command::Cut { .. }
-            | Command::Restore(_) => Address::default(),
+            | Command::Restore(_)
+            | Command::Relocate(_) => Address::default(),
         }
     }
 
@@ -126,7 +127,8 @@ impl Command {
             | Command::LimitMatching { .. }
             | Command::ReachLevel { .. }
             | Command::Cut { .. }
-            | Command::Restore(_) => (None, &mut []),
+            | Command::Restore(_)
+            | Command::Relocate(_) => (None, &mut []),
         };
         alone.into_iter().chain(among.iter_mut().filter_map(|operation| match operation {
             Operation::Settle(settle) => Some(settle),

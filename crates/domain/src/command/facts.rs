@@ -2,8 +2,8 @@
 //! proposes, refuses, repeats or applies commands asks here.
 
 use crate::{
-    CatalogCommand, Command, EntityId, ForwardCommand, Operation, Origin, QueueId, Send,
-    SessionCommand, SetSessionState, Timestamp, TopicCommand,
+    CatalogCommand, Command, EntityId, ForwardCommand, Operation, Origin, QueueId,
+    RelocationCommand, Send, SessionCommand, SetSessionState, Timestamp, TopicCommand,
 };
 
 /// What is true of a command. What it weighs is told by [`Command::weight`], as that is computed.
@@ -154,6 +154,7 @@ impl Command {
             Command::AdvanceClock { .. } => Facts::by(DevelopmentNode, DoneAgain, None),
             Command::RaiseClock { .. } | Command::Cut { .. } => Facts::by(Node, Harmless, None),
             Command::Restore(_) => Facts { adds_data: true, ..Facts::by(Node, Harmless, None) },
+            Command::Relocate(command) => command.facts(),
             Command::Catalog(command) => command.facts(),
             Command::Session(command) => command.facts(),
             Command::Topic(command) => command.facts(),
@@ -197,6 +198,7 @@ impl CatalogCommand {
             | CatalogCommand::RaiseFeatureLevel { .. }
             | CatalogCommand::BeginRestore { .. }
             | CatalogCommand::EndRestore { .. } => (Repeat::Harmless, false),
+            CatalogCommand::SetGroup { .. } => (Repeat::Harmless, false),
             CatalogCommand::RestoreNames { .. } => (Repeat::Harmless, true),
         };
         Facts { adds_data, ..Facts::by(Requester::Node, repeat, None) }
@@ -273,6 +275,19 @@ impl ForwardCommand {
             ForwardCommand::Shipped(shipped) => by_node(shipped.queue.entity),
             ForwardCommand::Unpark(unpark) => by_node(unpark.queue.entity),
             ForwardCommand::ForgetArrivals(forget) => by_node(forget.destination),
+        }
+    }
+}
+
+impl RelocationCommand {
+    #[inline]
+    fn facts(&self) -> Facts<'_> {
+        let by_node = |entity| Facts::by(Requester::Node, Repeat::Harmless, Some(entity));
+        match self {
+            RelocationCommand::Depart(depart) => by_node(depart.entity),
+            // Space or not: it left where it was.
+            RelocationCommand::Admit(admit) => by_node(admit.entity),
+            RelocationCommand::Leave(leave) => by_node(leave.entity),
         }
     }
 }

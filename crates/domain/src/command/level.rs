@@ -3,7 +3,7 @@
 use crate::catalog::{
     FEATURE_LEVEL_BACKUP, FEATURE_LEVEL_FOUNDED, FEATURE_LEVEL_JOIN_TOKENS,
     FEATURE_LEVEL_MAINTENANCE, FEATURE_LEVEL_MATCH_BUDGET, FEATURE_LEVEL_MORE_GROUPS,
-    FEATURE_LEVEL_RULES_OF_0_2,
+    FEATURE_LEVEL_RELOCATION, FEATURE_LEVEL_RULES_OF_0_2,
 };
 use crate::{
     CatalogCommand, Command, Conditions, DeadlineKind, Fire, ForwardCommand, NewRule,
@@ -22,6 +22,7 @@ impl Command {
             Command::Forward(ForwardCommand::ArriveBehind { .. })
             | Command::Cut { .. }
             | Command::Restore(_) => FEATURE_LEVEL_BACKUP,
+            Command::Relocate(_) => FEATURE_LEVEL_RELOCATION,
             Command::Select(_) | Command::ReachLevel { .. } => FEATURE_LEVEL_RULES_OF_0_2,
             Command::DeleteEntity { .. }
             | Command::Send(_)
@@ -79,6 +80,7 @@ impl CatalogCommand {
             CatalogCommand::BeginRestore { .. }
             | CatalogCommand::RestoreNames { .. }
             | CatalogCommand::EndRestore { .. } => FEATURE_LEVEL_BACKUP,
+            CatalogCommand::SetGroup { .. } => FEATURE_LEVEL_RELOCATION,
         }
     }
 }

@@ -6,9 +6,10 @@ use super::*;
 use crate::Repeat::{DoneAgain, Harmless, Numbered};
 use crate::Requester::{DevelopmentNode, Leader, Node};
 use crate::{
-    AcceptSession, Arrive, Destination, FireSessions, ForgetArrivals, GroupId, NodeRow, Operation,
-    ReceiveSession, ReceiveSessionDeferred, ReleaseSession, RenewSession, ResumeSession, SendVia,
-    SessionId, SessionToken, SetSessionState, Ship, Shipped, SubQueue, Unpark,
+    AcceptSession, Admit, Arrive, Depart, Destination, FireSessions, ForgetArrivals, GroupId,
+    Leave, NodeRow, Operation, ReceiveSession, ReceiveSessionDeferred, ReleaseSession,
+    RenewSession, ResumeSession, SendVia, SessionId, SessionToken, SetSessionState, Ship, Shipped,
+    SubQueue, Unpark,
 };
 
 const ENTITY: EntityId = EntityId(7);
@@ -36,17 +37,19 @@ macro_rules! variants {
 variants!(Command, command_name, COMMANDS:
     CreateQueue UpdateQueue DeleteEntity Send Acquire Settle Renew CancelScheduled ReceiveDeferred
     DeleteBatch Fire FireLocks Touch Seal Beat Sweep AdvanceClock RaiseClock Catalog Session Topic
-    Refuse Forward Commit Select LimitMatching Cut Restore ReachLevel);
+    Refuse Forward Commit Select LimitMatching Cut Restore Relocate ReachLevel);
 variants!(CatalogCommand, catalog_name, CATALOG:
     Found Create CreateTopic CreateSubscription Created Withdraw Delete Deleted Seal Spare SetNode
     AddNode Drain Remove MoveReplica CreateJoinToken RevokeJoinToken Join RaiseFeatureLevel
-    SetMaintenance AddGroups OpenGroups BeginRestore RestoreNames EndRestore);
+    SetMaintenance AddGroups OpenGroups BeginRestore RestoreNames EndRestore
+    SetGroup);
 variants!(SessionCommand, session_name, SESSION:
     Accept Receive Resume Renew Release SetState ReceiveDeferred DeleteBatch Fire);
 variants!(TopicCommand, topic_name, TOPIC:
     Create Update CreateSubscription UpdateSubscription PutRule RemoveRule);
 variants!(ForwardCommand, forward_name, FORWARD:
     Ship Arrive ArriveBehind Shipped Unpark ForgetArrivals);
+variants!(RelocationCommand, relocation_name, RELOCATION: Depart Admit Leave);
 
 /// What is true of a command beside who asks for it, repeats it and is meant by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -127,6 +130,10 @@ fn table() -> Vec<TableRow> {
         forward(ForwardCommand::Unpark(Unpark { queue: QUEUE, count_max: 1 }), &[]),
         forward(forget_arrivals(), &[]),
     ]);
+    let relocations = relocations().into_iter();
+    table.extend(
+        relocations.map(|command| (Command::Relocate(command), Node, Harmless, ABOUT, &[][..])),
+    );
     table
 }
 
@@ -153,12 +160,13 @@ fn every_command_is_in_the_table_and_as_it_says() {
             Command::Session(command) => session_name(command),
             Command::Topic(command) => topic_name(command),
             Command::Forward(command) => forward_name(command),
+            Command::Relocate(command) => relocation_name(command),
             _ => "",
         };
         seen.insert((command_name(&command), inner));
     }
     let nested = [("Catalog", CATALOG), ("Session", SESSION), ("Topic", TOPIC)];
-    let nested = nested.into_iter().chain([("Forward", FORWARD)]);
+    let nested = nested.into_iter().chain([("Forward", FORWARD), ("Relocate", RELOCATION)]);
     let mut all: BTreeSet<(&str, &str)> =
         nested.clone().flat_map(|(outer, inner)| inner.iter().map(move |i| (outer, *i))).collect();
     let is_nested = |name: &str| nested.clone().any(|(outer, _)| outer == name);
@@ -181,7 +189,7 @@ fn an_address_is_where_the_facts_are_read() {
         addressed.set_entity(OTHER);
         let follows = match &command {
             // Found by no name: an id is all that is known of it.
-            Command::Seal(_) | Command::Forward(_) => entity,
+            Command::Seal(_) | Command::Forward(_) | Command::Relocate(_) => entity,
             _ => entity.map(|_| OTHER),
         };
         assert_eq!(addressed.facts().entity, follows, "{command:?}");
@@ -281,6 +289,7 @@ fn weights_are_computed_and_only_descriptions_are_encoded() {
                 | Command::Topic(_)
                 | Command::Catalog(_)
                 | Command::Restore(_)
+                | Command::Relocate(RelocationCommand::Admit(_))
         );
         match is_description {
             true => assert_eq!(command.weight(|_| 1000), weight(1064, 1), "{command:?}"),
@@ -388,6 +397,7 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
         http_address: String::new(),
     };
     let (node, entity, idle_since) = (1, ENTITY, AT);
+    let set_group = CatalogCommand::SetGroup { name: name(), entity, group: GroupId(2) };
     let create = CatalogCommand::Create { request: 1, name: name(), properties: Box::default() };
     let create_topic =
         CatalogCommand::CreateTopic { request: 1, name: name(), properties: Box::default() };
@@ -436,6 +446,17 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
         (CatalogCommand::BeginRestore { restore: 1, taken_at: AT }, Harmless, &[]),
         (CatalogCommand::RestoreNames { restore: 1, rows: vec![] }, Harmless, &[AddsData]),
         (CatalogCommand::EndRestore { restore: 1, next_entity: 7 }, Harmless, &[]),
+        (set_group, Harmless, &[]),
+    ]
+}
+
+fn relocations() -> Vec<RelocationCommand> {
+    let rows = vec![(Key::Returned(QUEUE, SequenceNumber(1)), Row::Returned)];
+    let admit = Admit { entity: ENTITY, number: 1, at: AT, cut: 0, rows, is_last: false };
+    vec![
+        RelocationCommand::Depart(Depart { entity: ENTITY, to: GroupId(2) }),
+        RelocationCommand::Admit(admit),
+        RelocationCommand::Leave(Leave { entity: ENTITY, number: 1 }),
     ]
 }
 

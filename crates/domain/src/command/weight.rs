@@ -6,8 +6,8 @@ use std::ops::{Add, Sub};
 use bytes::Bytes;
 
 use crate::{
-    Command, Disposition, ForwardCommand, NewMessage, Operation, SessionCommand, Settle,
-    Settlement, properties_bytes,
+    Command, Disposition, ForwardCommand, NewMessage, Operation, RelocationCommand, SessionCommand,
+    Settle, Settlement, properties_bytes,
 };
 
 /// What a command, a message or a settlement takes beside its contents.
@@ -82,6 +82,10 @@ impl Command {
             Command::LimitMatching { .. } | Command::Cut { .. } | Command::ReachLevel { .. } => {
                 Weight::new(0, 0)
             }
+            Command::Relocate(RelocationCommand::Admit(admit)) => {
+                Weight::new(encoded_bytes(self), admit.rows.len())
+            }
+            Command::Relocate(_) => Weight::new(1024, 1),
             Command::Restore(restore) => Weight::new(encoded_bytes(self), restore.rows.len()),
             Command::Session(command) => command.weight(),
         };

@@ -41,6 +41,7 @@ impl Arrive {
             return Ok(shipment.outcome());
         }
         if step.open(self.destination).is_err() {
+            step.check_not_relocated(self.destination)?;
             return Ok(shipment.abandoned(self.destination));
         }
         if self.skipped > shipment.done || self.messages.is_empty() {

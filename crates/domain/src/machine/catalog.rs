@@ -109,6 +109,9 @@ impl<R: Rows> Catalog<'_, R> {
             CatalogCommand::EndRestore { restore, next_entity } => {
                 self.restoration().end(restore, next_entity)
             }
+            CatalogCommand::SetGroup { name, entity, group } => {
+                self.set_group(&name, entity, group)
+            }
         }
     }
 
@@ -325,6 +328,28 @@ impl<R: Rows> Catalog<'_, R> {
             for key in self.paths_of(&row.name) {
                 self.group_sizes().remove(row.group);
                 self.view.delete(key);
+            }
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn set_group(
+        &mut self,
+        name: &str,
+        entity: EntityId,
+        group: GroupId,
+    ) -> Result<Outcome, Refusal> {
+        let Ok(row) = self.named(name, entity) else { return Ok(Outcome::Done) };
+        let mut keys = vec![Key::Directory(row.name.to_ascii_lowercase())];
+        if row.kind == EntityKind::Topic {
+            keys.extend(self.paths_of(&row.name));
+        }
+        for key in keys {
+            if let Some(Row::Directory(mut row)) = self.view.get(&key) {
+                self.group_sizes().remove(row.group);
+                self.group_sizes().add(group);
+                row.group = group;
+                self.view.replace(key, Row::Directory(row));
             }
         }
         Ok(Outcome::Done)

@@ -13,7 +13,7 @@ impl EntityRow {
     }
 
     /// Where the bodies of this entity's messages are, if not with it.
-    pub(super) fn topic(&self) -> Option<EntityId> {
+    pub(crate) fn topic(&self) -> Option<EntityId> {
         match self.specifics {
             Specifics::Subscription(SubscriptionSpecifics { topic, .. }) => Some(topic),
             Specifics::Queue | Specifics::Topic(_) => None,

@@ -14,7 +14,9 @@ impl Seal {
         // A topic is used with its subscriptions, by this entry as well (IDLE-2).
         step.charge_topics();
         let meta = step.meta;
-        let Ok(entity) = step.open(self.entity) else { return Ok(Outcome::Done) };
+        let Ok(entity) = step.open(self.entity) else {
+            return step.check_not_relocated(self.entity).map(|()| Outcome::Done);
+        };
         match Idleness::of(entity.properties(), entity.state, &meta) {
             Idleness::Since { since, .. } if since > self.idle_since => Ok(Outcome::Spared),
             Idleness::Since { due, .. } if due > entity.at => {

@@ -12,8 +12,10 @@ use crate::{
 
 /// They come and go.
 impl<R: Rows> Step<'_, R> {
-    /// ENT-8: refuses an id whose former rows are not swept yet, and the one that has no next.
+    /// ENT-8: refuses an id whose former rows are not swept yet, one that is elsewhere by now, and the
+    /// one that has no next.
     pub(super) fn check_new(&mut self, id: EntityId) -> Result<(), Refusal> {
+        self.check_not_relocated(id)?;
         if self.view.contains(&Key::Sweep(id)) {
             return Err(Refusal::StaleRoute { entity: id });
         }
@@ -44,7 +46,9 @@ impl<R: Rows> Step<'_, R> {
     /// ENT-7: from here on nothing of the entity can be reached, nor of a topic's subscriptions; the
     /// other rows are swept. A repeat, or the end of a creation that never came here, is `Done` too.
     pub(super) fn delete_entity(&mut self, id: EntityId) -> Result<Outcome, Refusal> {
-        let Ok(entity) = self.open(id) else { return Ok(Outcome::Done) };
+        let Ok(entity) = self.open(id) else {
+            return self.check_not_relocated(id).map(|()| Outcome::Done);
+        };
         let (specifics, topic) = (entity.row.specifics.clone(), entity.row.topic());
         self.charge_topics();
         self.leave_topic(id, &specifics);

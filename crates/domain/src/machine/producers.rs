@@ -71,7 +71,10 @@ impl<R: Rows> Producers<'_, R> {
         // A stale route is mended by the edge, which asks again with the right entity: that is then
         // done for the first time. Until then the serial is not used up, or what follows it in an
         // ordered stream would be done before it.
-        let is_over = !matches!(outcome, Outcome::Refused(Refusal::StaleRoute { .. }));
+        let is_over = !matches!(
+            outcome,
+            Outcome::Refused(Refusal::StaleRoute { .. } | Refusal::Relocated { .. })
+        );
         let reached = if is_over { serial } else { serial - 1 };
         let row = match admitted.0 {
             None => {

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The ranges of an entity's rows, in the order of keys; the rows of the entity itself are gone.
-fn ranges(entity: EntityId) -> [(Key, Key); 19] {
+pub(super) fn ranges(entity: EntityId) -> [(Key, Key); 19] {
     let table = |first: fn(EntityId) -> Key| (first(entity), first(EntityId(entity.0 + 1)));
     [
         table(|id| Key::Body(id, SequenceNumber::MIN)),

@@ -519,7 +519,7 @@ fn create_topic(group: &mut Group, name: &str) -> Outcome {
     ask(group, CatalogCommand::CreateTopic { request: drawn(), name, properties })
 }
 
-fn topic_created(group: &mut Group, name: &str) -> DirectoryRow {
+pub fn topic_created(group: &mut Group, name: &str) -> DirectoryRow {
     let (row, _) = entry(create_topic(group, name));
     let command = CatalogCommand::Created { name: name.to_owned(), entity: row.entity };
     entry(ask(group, command)).0
@@ -536,7 +536,7 @@ fn subscribe(group: &mut Group, topic: &str, name: &str) -> Outcome {
     ask(group, command)
 }
 
-fn subscribed(group: &mut Group, topic: &str, name: &str) -> DirectoryRow {
+pub fn subscribed(group: &mut Group, topic: &str, name: &str) -> DirectoryRow {
     let (row, fresh) = entry(subscribe(group, topic, name));
     assert!(fresh);
     let command = CatalogCommand::Created { name: row.name, entity: row.entity };

@@ -5,6 +5,7 @@
 mod support;
 
 mod forwards;
+mod mover;
 mod table;
 mod table_sessions;
 mod topic;
@@ -35,6 +36,7 @@ mod msg;
 mod peek;
 mod places;
 mod quota;
+mod relocations;
 mod rule;
 mod sched;
 mod sel;

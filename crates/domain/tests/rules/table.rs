@@ -145,6 +145,7 @@ type Change = fn(&mut QueueProperties);
 
 /// What somebody asks. Numbers are sequence numbers; a settlement uses the token of the latest
 /// delivery of that number, or one that never was if there is none.
+#[derive(Clone)]
 pub enum Action {
     Send(Vec<NewMessage>),
     Take(u32),
@@ -208,6 +209,10 @@ pub type Line = (u64, Action, &'static str, &'static str);
 
 /// Plays a table against a new queue.
 pub fn check<const N: usize>(properties: QueueProperties, table: [Line; N]) -> Table {
+    // ENT-14: it is the same on whatever group.
+    let mut moved = Table::new(properties.clone());
+    moved.moves = true;
+    moved.check(table.clone());
     let mut play = Table::new(properties);
     play.check(table);
     play
@@ -218,6 +223,8 @@ pub struct Table {
     pub group: Group,
     tokens: BTreeMap<QueueId, BTreeMap<u64, LockToken>>,
     pub(crate) sessions: BTreeMap<&'static str, domain::SessionToken>,
+    /// The queue moves to another group before everything that is asked.
+    moves: bool,
 }
 
 impl Table {
@@ -226,7 +233,7 @@ impl Table {
     }
 
     pub fn over(group: Group) -> Table {
-        Table { group, tokens: BTreeMap::new(), sessions: BTreeMap::new() }
+        Table { group, tokens: BTreeMap::new(), sessions: BTreeMap::new(), moves: false }
     }
 
     pub fn check<const N: usize>(&mut self, table: [Line; N]) {
@@ -241,6 +248,9 @@ impl Table {
     /// Asks at an instant, and puts the answer in words.
     pub fn play(&mut self, ms: u64, action: Action) -> String {
         self.group.now = at(ms);
+        if self.moves {
+            self.group.relocate(QUEUE);
+        }
         self.act(MAIN, action)
     }
 

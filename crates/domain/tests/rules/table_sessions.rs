@@ -11,6 +11,7 @@ use crate::table::*;
 use crate::words::seen;
 
 /// What the holder of a session asks.
+#[derive(Clone)]
 pub enum InSession {
     Get(u32),
     Renewed,

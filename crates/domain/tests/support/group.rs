@@ -213,6 +213,7 @@ fn matches(key: &Key, row: &Row) -> bool {
         Key::DuplicateId(..) => matches!(row, Row::DuplicateId { .. }),
         Key::DuplicateTime(..) => matches!(row, Row::DuplicateTime),
         Key::Sweep(_) => matches!(row, Row::Sweep { .. }),
+        Key::Relocation(_) => matches!(row, Row::Relocation(_)),
         Key::Producer(_) => matches!(row, Row::Producer(_)),
         Key::ProducerSeen(..) => matches!(row, Row::ProducerSeen),
         Key::Outcome(..) => matches!(row, Row::Outcome(_)),

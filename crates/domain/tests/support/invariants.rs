@@ -361,6 +361,10 @@ pub struct Timers {
 
 impl Timers {
     pub fn take(&mut self, effect: &Effect) {
+        // The engine is built anew of the rows, and what was told to the one before is of no account.
+        if self.restored {
+            return;
+        }
         match effect {
             Effect::Next { entity, kind, due } => {
                 self.next.insert((*entity, *kind), *due);
@@ -406,7 +410,7 @@ impl Timers {
                 self.copies_max.insert(*topic, *copies_max);
             }
             Effect::Restored => self.restored = true,
-            Effect::Updated { .. } | Effect::SweepWanted => (),
+            Effect::Updated { .. } | Effect::SweepWanted | Effect::RelocationWanted => (),
         }
     }
 

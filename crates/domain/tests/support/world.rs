@@ -14,7 +14,7 @@ use crate::support::{EPOCH, Group, content};
 /// See the file's head. Entities are named by single letters.
 pub struct World {
     pub groups: Vec<Group>,
-    ids: BTreeMap<String, Destination>,
+    pub ids: BTreeMap<String, Destination>,
     next: u64,
 }
 

@@ -215,7 +215,9 @@ async fn groups(watching: &Watching, count: u32) -> anyhow::Result<()> {
         return Ok(());
     }
     watch::groups_open(&client, count).await?;
-    terminal::line(format!("there are {count} data groups; what is on one of them stays there"))
+    terminal::line(format!(
+        "there are {count} data groups; what is on one of them stays there, until you move it ('mayfly queue move')"
+    ))
 }
 
 async fn add(watching: &Watching, node: v1::NodeAddress) -> anyhow::Result<()> {

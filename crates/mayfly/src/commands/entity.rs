@@ -150,3 +150,13 @@ fn as_json(entity: &impl Entity, keys: bool) -> anyhow::Result<Value> {
     }
     Ok(all.into())
 }
+
+/// Moves it to another group, and waits until it is there.
+pub async fn relocate<E: Entity>(client: &Client, entity: &E, group: u32) -> anyhow::Result<()> {
+    let Standing { name, group: had_by, .. } = entity.standing();
+    if had_by == group {
+        return terminal::line(format!("{} is on group {group} already", entity.title()));
+    }
+    while !client.move_entity(&name, group).await? {}
+    terminal::line(format!("{} moved from group {had_by} to group {group}", entity.title()))
+}

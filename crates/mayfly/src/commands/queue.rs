@@ -22,6 +22,7 @@ Examples:
   mayfly queue create intake --forward-to orders --forward-dead-letters-to graveyard
   mayfly queue update orders --authorization-rule worker=listen --authorization-rule shop=send
   mayfly queue show orders --keys
+  mayfly queue move orders --group 5
   mayfly queue delete orders";
 
 #[derive(Debug, clap::Args)]
@@ -72,6 +73,16 @@ enum QueueCommand {
         #[command(flatten)]
         output: Output,
     },
+    /// Move a queue to another data group, while it is used
+    Move {
+        /// Name of the queue
+        name: String,
+        /// Number of the group
+        #[arg(long)]
+        group: u32,
+        #[command(flatten)]
+        connect: Connect,
+    },
     /// Delete a queue and all its messages
     Delete {
         /// Names of the queues
@@ -105,6 +116,11 @@ pub async fn run(args: QueueArgs) -> anyhow::Result<()> {
             let client = output.connect.client()?;
             let queues = client.list_queues(&prefix).await?;
             entity::list(&output, &client, &queues, idle).await
+        }
+        QueueCommand::Move { name, group, connect } => {
+            let client = connect.client()?;
+            let queue = client.get_queue(&name).await?;
+            entity::relocate(&client, &queue, group).await
         }
         QueueCommand::Delete { names, if_exists, connect } => {
             let client = connect.client()?;

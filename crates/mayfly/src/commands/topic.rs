@@ -19,6 +19,7 @@ Examples:
   mayfly send prices 'EURUSD 1.08'
   mayfly topic list --idle
   mayfly topic show prices --json | jq .counters
+  mayfly topic move prices --group 5             with all its subscriptions
   mayfly topic delete prices                     with all its subscriptions";
 
 #[derive(Debug, clap::Args)]
@@ -69,6 +70,16 @@ enum TopicCommand {
         #[command(flatten)]
         output: Output,
     },
+    /// Move a topic with its subscriptions to another data group, while it is used
+    Move {
+        /// Name of the topic
+        name: String,
+        /// Number of the group
+        #[arg(long)]
+        group: u32,
+        #[command(flatten)]
+        connect: Connect,
+    },
     /// Delete a topic, its subscriptions, and all their messages
     Delete {
         /// Names of the topics
@@ -102,6 +113,11 @@ pub async fn run(args: TopicArgs) -> anyhow::Result<()> {
             let client = output.connect.client()?;
             let topics = client.list_topics(&prefix).await?;
             entity::list(&output, &client, &topics, idle).await
+        }
+        TopicCommand::Move { name, group, connect } => {
+            let client = connect.client()?;
+            let topic = client.get_topic(&name).await?;
+            entity::relocate(&client, &topic, group).await
         }
         TopicCommand::Delete { names, if_exists, connect } => {
             let client = connect.client()?;

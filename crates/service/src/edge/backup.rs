@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::{
-    Command, EntityId, FEATURE_LEVEL_BACKUP, GroupId, Key, Outcome, Refusal, Row, Span, Timestamp,
+    Command, EntityId, FEATURE_LEVEL_BACKUP, GroupId, Key, Outcome, Refusal, RelocationState, Row,
+    Span, Timestamp,
 };
 use futures::future::{join_all, try_join_all};
 use tokio::runtime::Handle;
@@ -93,6 +94,28 @@ impl Cluster<'_> {
     /// Begins a backup: its cut is made when this returns, and nothing that is acknowledged later is in it.
     pub async fn back_up(self) -> Result<Backup> {
         let router = self.router();
+        let (deadline, mut pause) = (router.deadline(), Duration::from_millis(10));
+        loop {
+            let (header, pinned) = self.cut().await?;
+            let departing = pinned.iter().map(PinnedGroup::departing);
+            let departing = try_join_all(departing).await.map_err(|why| unread(&why))?;
+            let Some(name) = departing.into_iter().flatten().next() else {
+                let (out, parts) = mpsc::channel(PARTS_AHEAD);
+                tokio::spawn(read_all(pinned, out));
+                return Ok(Backup { header, parts });
+            };
+            // It is in two groups in part, or in one that knows it no more: another cut has it whole.
+            if !router.wait(&mut pause, deadline).await {
+                let why =
+                    format!("'{name}' is being moved to another group; try again when it is there");
+                return Err(Error::new(Refusal::Argument { what: "backup", why }, ""));
+            }
+        }
+    }
+
+    /// Makes a cut of all groups, each pinned where it is led.
+    async fn cut(self) -> Result<(BackupHeader, Vec<PinnedGroup>)> {
+        let router = self.router();
         let cluster = self.of_level(FEATURE_LEVEL_BACKUP, "backup").await?;
         let (now, clock_offset) = self.now().await?;
         let cut = draw_cut(now, domain::meta(&router.local.catalog()).cut);
@@ -120,10 +143,13 @@ impl Cluster<'_> {
             }
         });
         join_all(cuts).await.into_iter().collect::<Result<()>>()?;
-        let (out, parts) = mpsc::channel(PARTS_AHEAD);
-        tokio::spawn(read_all(pinned, out));
-        Ok(Backup { header, parts })
+        Ok((header, pinned))
     }
+}
+
+fn unread(why: &str) -> Error {
+    let why = format!("{why}; make the backup again");
+    Error::new(Refusal::Argument { what: "backup", why }, "")
 }
 
 /// Cuts are told apart and in order: by time, and by chance where two begin at once. Clocks of nodes differ, so it is
@@ -147,10 +173,7 @@ async fn read_all(pinned: Vec<PinnedGroup>, out: mpsc::Sender<Result<BackupPart>
             Ok(None) => return,
             Err(why) => {
                 let PinnedGroup { group, node, .. } = group;
-                let why = format!(
-                    "group {group} cannot be read on node {node}: {why}; make the backup again"
-                );
-                Err(Error::new(Refusal::Argument { what: "backup", why }, ""))
+                Err(unread(&format!("group {group} cannot be read on node {node}: {why}")))
             }
         };
         let is_over = part.is_err();
@@ -217,6 +240,26 @@ impl PinnedGroup {
         match *node == router.local.id {
             true => router.local.cut(*group, asked).await,
             false => router.links.cut(*node, *group, asked).await,
+        }
+    }
+
+    /// What was on its way from here when the cut came by: the name of one.
+    async fn departing(&self) -> std::result::Result<Option<String>, String> {
+        // The table is the last one.
+        let mut after = Bytes::from(encode_key(self.group, &Key::Restoring));
+        loop {
+            let asked = CutRequest::Rows { number: self.cut, after: after.clone() };
+            let Some(read) = self.ask(asked).await? else { return Ok(None) };
+            for row in replication::rows_in(&read) {
+                let (key, value) = row.ok_or("what it read is cut short")?;
+                if let Some((_, key @ Key::Relocation(_))) = decode_key(key)
+                    && let Ok(Row::Relocation(row)) = decode_row(&key, value)
+                    && let RelocationState::Departing { hidden, .. } = row.state
+                {
+                    return Ok(Some(hidden.row.name));
+                }
+                after = read.slice_ref(key);
+            }
         }
     }
 

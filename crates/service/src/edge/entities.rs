@@ -153,9 +153,7 @@ impl<'a> Entities<'a> {
                 let rules = found.info.properties.authorization_rules;
                 Ok(rules.into_iter().map(|rule| key(rule, entity)).collect())
             }
-            Err(error) if matches!(error.refusal(), Some(Refusal::EntityNotFound { .. })) => {
-                Ok(Vec::new())
-            }
+            Err(error) if is_not_found(&error) => Ok(Vec::new()),
             Err(error) => Err(error),
         }
     }
@@ -256,11 +254,20 @@ impl<'a> Entities<'a> {
             let answer = answer.map_err(|kind| Error::new(kind, ""))?;
             infos.extend(answer.into_iter().filter_map(|(id, info)| Some((id, info?))));
         }
-        let described = rows.iter().filter_map(|row| {
-            let info = infos.remove(&row.entity)?;
-            Some(self.queue_info(row.entity, row.group, info))
-        });
-        Ok(described.collect())
+        let mut described = Vec::with_capacity(rows.len());
+        for row in rows.iter().filter(|row| row.is_there()) {
+            match infos.remove(&row.entity) {
+                Some(info) => described.push(self.queue_info(row.entity, row.group, info)),
+                // It is gone, or was on its way to another group (ENT-14).
+                None => match self.find(&row.name).await {
+                    Ok(found) if found.entity == row.entity => described.push(found),
+                    Ok(_) => (),
+                    Err(error) if is_not_found(&error) => (),
+                    Err(error) => return Err(error),
+                },
+            }
+        }
+        Ok(described)
     }
 
     /// FWD-2: a destination that is set must exist. One that was set before may be gone.
@@ -293,4 +300,8 @@ impl<'a> Entities<'a> {
     fn queue_info(self, entity: EntityId, group: GroupId, info: EntityInfo) -> QueueInfo {
         QueueInfo { entity, group, leader: self.router.leaders.of(group), info }
     }
+}
+
+fn is_not_found(error: &Error) -> bool {
+    matches!(error.refusal(), Some(Refusal::EntityNotFound { .. }))
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::edge::catalog::{self, Catalog};
 use crate::edge::feature_level::settle_fresh;
 use crate::edge::receiver::unexpected;
-use crate::edge::router::{Failure, Router, not_found};
+use crate::edge::router::{Failure, PAUSE_MIN, Router, not_found};
 use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
 use crate::exchange::Answer;
 
@@ -228,18 +228,35 @@ impl<'a> Intents<'a> {
     /// A step of a data group, which may have been done before.
     async fn step(
         self,
-        group: GroupId,
-        command: Command,
+        mut group: GroupId,
+        mut command: Command,
         name: &str,
         deadline: Instant,
     ) -> Result<Outcome> {
-        match self.router.call(group, command, deadline).await {
-            Ok(Answer { outcome: Outcome::Refused(refusal), .. }) => Err(Error::new(refusal, name)),
-            Ok(answer) => Ok(answer.outcome),
-            Err(Failure::Error(kind)) => Err(Error::new(kind, name)),
-            // Deleted before.
-            Err(Failure::Mendable { refusal: Refusal::StaleRoute { .. }, .. }) => Ok(Outcome::Done),
-            Err(Failure::Mendable { refusal, .. }) => Err(Error::new(refusal, name)),
+        let mut pause = PAUSE_MIN;
+        loop {
+            return match self.router.call(group, command, deadline).await {
+                Ok(Answer { outcome: Outcome::Refused(refusal), .. }) => {
+                    Err(Error::new(refusal, name))
+                }
+                Ok(answer) => Ok(answer.outcome),
+                Err(Failure::Error(kind)) => Err(Error::new(kind, name)),
+                // Deleted before.
+                Err(Failure::Mendable { refusal: Refusal::StaleRoute { .. }, .. }) => {
+                    Ok(Outcome::Done)
+                }
+                Err(Failure::Mendable {
+                    refusal: Refusal::Relocated { entity, to },
+                    command: again,
+                }) => {
+                    let to = (entity, to);
+                    let followed = self.router.follow(&mut group, to, &mut pause, deadline).await;
+                    followed.map_err(|kind| Error::new(kind, name))?;
+                    command = again;
+                    continue;
+                }
+                Err(Failure::Mendable { refusal, .. }) => Err(Error::new(refusal, name)),
+            };
         }
     }
 

@@ -226,6 +226,11 @@ impl Receiver {
                     self.attachment = None;
                     self.reroute(entity).await?;
                 }
+                Some(Event::Detached(Detached::Refused(Refusal::Relocated { to, .. }))) => {
+                    // While it is on its way it is looked for as a leader is.
+                    self.lose();
+                    self.route.group = to.unwrap_or(self.route.group);
+                }
                 Some(Event::Detached(Detached::Refused(refusal))) => {
                     self.attachment = None;
                     return Err(self.error(refusal));
@@ -312,12 +317,26 @@ impl Receiver {
         let mut command = Command::Settle(settle);
         router.stamp(&mut command, &route, Caller::Edge);
         let deadline = router.deadline();
-        let pending = router.post(route.group, command);
+        let mut pending = router.post(route.group, command);
         async move {
-            let answer = match router.finish(route.group, pending, deadline).await {
-                Ok(answer) => answer,
-                Err(Failure::Error(kind)) => return Err(Error::new(kind, name)),
-                Err(Failure::Mendable { .. }) => return Err(not_found(&name)),
+            let (mut route, mut pause) = (route, PAUSE_MIN);
+            let answer = loop {
+                match router.finish(route.group, pending, deadline).await {
+                    Ok(answer) => break answer,
+                    Err(Failure::Error(kind)) => return Err(Error::new(kind, name)),
+                    Err(Failure::Mendable {
+                        refusal: Refusal::Relocated { entity, to },
+                        mut command,
+                    }) => {
+                        let to = (entity, to);
+                        let followed =
+                            router.follow(&mut route.group, to, &mut pause, deadline).await;
+                        followed.map_err(|kind| Error::new(kind, name.clone()))?;
+                        router.stamp(&mut command, &route, Caller::Edge);
+                        pending = router.post(route.group, command);
+                    }
+                    Err(Failure::Mendable { .. }) => return Err(not_found(&name)),
+                }
             };
             match answer.outcome {
                 Outcome::Settled { refused } => {

@@ -171,6 +171,8 @@ impl Restore {
     async fn take_row(&mut self, key: Key, mut row: Row, bytes: usize) -> Result<()> {
         let Some(entity) = key.entity() else { return Ok(()) };
         match &row {
+            // Where it was before is of no account in another cluster.
+            Row::Relocation(_) => return Ok(()),
             Row::Entity(described) => {
                 let owner = match &described.specifics {
                     Specifics::Subscription(of) => of.topic,

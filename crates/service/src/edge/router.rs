@@ -26,7 +26,7 @@ use crate::leader::{Group, Input, answer, excess};
 use crate::peer::{Link, Links, LocalNode, Outgoing};
 
 /// Pauses between tries while a group has no leader: elections take about a second.
-const PAUSE_MIN: Duration = Duration::from_millis(5);
+pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// How long a group's former leader has, once another leads, to say what became of what it was asked.
@@ -333,7 +333,7 @@ impl Router {
         deadline: Instant,
     ) -> Result<Answer> {
         let mut route = self.route(name, deadline).await?;
-        let mut refreshed = false;
+        let (mut refreshed, mut pause) = (false, PAUSE_MIN);
         loop {
             self.stamp(&mut command, &route, caller);
             command = match self.call(route.group, command, deadline).await {
@@ -349,9 +349,32 @@ impl Router {
                     route = self.refresh(name, deadline).await?;
                     command
                 }
+                Err(Failure::Mendable { refusal: Refusal::Relocated { entity, to }, command }) => {
+                    let to = (entity, to);
+                    let followed = self.follow(&mut route.group, to, &mut pause, deadline).await;
+                    followed.map_err(|kind| Error::new(kind, name))?;
+                    command
+                }
                 Err(Failure::Mendable { refusal, .. }) => return Err(Error::new(refusal, name)),
             };
         }
+    }
+
+    /// Where an entity that left its group is to be asked for next: where it went, or, while it is on
+    /// its way, after a pause there again. Refused once the deadline has come.
+    pub async fn follow(
+        &self,
+        group: &mut GroupId,
+        (entity, to): (EntityId, Option<GroupId>),
+        pause: &mut Duration,
+        deadline: Instant,
+    ) -> Result<(), ErrorKind> {
+        match to {
+            Some(to) => *group = to,
+            None if self.wait(pause, deadline).await => (),
+            None => return Err(Refusal::Relocated { entity, to: None }.into()),
+        }
+        Ok(())
     }
 
     /// Waits before the next try; false if the deadline comes first, or the node's end.
@@ -407,7 +430,7 @@ impl Router {
         read: impl Fn(EntityId) -> Read,
     ) -> Result<ReadAnswer> {
         let mut route = self.route(name, deadline).await?;
-        let mut refreshed = false;
+        let (mut refreshed, mut pause) = (false, PAUSE_MIN);
         loop {
             let read = read(route.entity);
             let answer = match stale && self.local.group(route.group).is_some() {
@@ -420,6 +443,11 @@ impl Router {
                         return Err(not_found(name));
                     }
                     route = self.refresh(name, deadline).await?;
+                }
+                ReadAnswer::Refused(Refusal::Relocated { entity, to }) => {
+                    let to = (entity, to);
+                    let followed = self.follow(&mut route.group, to, &mut pause, deadline).await;
+                    followed.map_err(|kind| Error::new(kind, name))?;
                 }
                 ReadAnswer::Refused(refusal) => return Err(Error::new(refusal, name)),
                 answer => return Ok(answer),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Command, NewMessage, Outcome, Refusal, Send, SequenceNumber};
+use domain::{Command, GroupId, NewMessage, Outcome, Refusal, Send, SequenceNumber};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
@@ -40,6 +40,8 @@ pub struct Sender {
     gone: bool,
     /// The group waits for a serial that no batch has any more.
     gap: bool,
+    /// The entity left the group of `route` for this one.
+    relocated: Option<GroupId>,
     pause: Duration,
     retry_at: Option<Instant>,
 }
@@ -102,6 +104,7 @@ impl Sender {
             stale: false,
             gone: false,
             gap: false,
+            relocated: None,
             pause: PAUSE_MIN,
             retry_at: None,
         }
@@ -210,6 +213,12 @@ impl Sender {
                     self.gap = true;
                     BatchState::Back(command)
                 }
+                // Nor was it done before, if that was in doubt.
+                Refusal::Relocated { to, .. } => {
+                    batch.doubt = false;
+                    self.relocated = to.or(self.relocated);
+                    BatchState::Back(command)
+                }
                 Refusal::StaleRoute { .. } if !self.accepted => {
                     self.stale = true;
                     BatchState::Back(command)
@@ -243,6 +252,7 @@ impl Sender {
         if std::mem::take(&mut self.gap) {
             self.renumber();
         }
+        self.follow();
         let (router, group) = (self.router.clone(), self.route.group);
         let now = Instant::now();
         for batch in &mut self.batches {
@@ -279,6 +289,19 @@ impl Sender {
         self.stale = false;
         self.restamp();
         Ok(())
+    }
+
+    /// Where the entity went, that group knows none of the batches. The one that had it is asked for as long as
+    /// it may have done one of them.
+    fn follow(&mut self) {
+        let is_open = |batch: &Batch| batch.doubt && matches!(batch.state, BatchState::Back(_));
+        if self.batches.iter().any(is_open) {
+            return;
+        }
+        if let Some(group) = self.relocated.take() {
+            self.route.group = group;
+            self.restamp();
+        }
     }
 
     /// Speaks as another producer from here on. What may have been applied by its old serial keeps

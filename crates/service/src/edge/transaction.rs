@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::edge::address::Caller;
 use crate::edge::admission::Admission;
 use crate::edge::receiver::unexpected;
-use crate::edge::router::{Failure, Route, Router, not_found};
+use crate::edge::router::{Failure, PAUSE_MIN, Route, Router, not_found};
 use crate::error::{Error, ErrorKind, Result, Unavailable};
 use crate::exchange::{LockClaim, Read, ReadAnswer, TransactionId};
 
@@ -163,17 +163,30 @@ impl Transaction {
             Command::Commit(Commit { origin: None, entity: route.entity, operations });
         let router = &self.router;
         router.stamp(&mut command, &route, caller);
-        let refusal = match router.call(route.group, command, router.deadline()).await {
-            Ok(answer) => match answer.outcome {
-                Outcome::Committed { performed } => return Ok(performed),
-                Outcome::Refused(refusal) => refusal,
-                other => return Err(unexpected(&other, name)),
-            },
-            Err(Failure::Error(kind)) => return Err(Error::new(kind, name)),
-            Err(Failure::Mendable { refusal: Refusal::StaleRoute { .. }, .. }) => {
-                return Err(not_found(&name));
+        let (mut route, mut pause, deadline) = (route, PAUSE_MIN, router.deadline());
+        let refusal = loop {
+            match router.call(route.group, command, deadline).await {
+                Ok(answer) => match answer.outcome {
+                    Outcome::Committed { performed } => return Ok(performed),
+                    Outcome::Refused(refusal) => break refusal,
+                    other => return Err(unexpected(&other, name)),
+                },
+                Err(Failure::Error(kind)) => return Err(Error::new(kind, name)),
+                Err(Failure::Mendable { refusal: Refusal::StaleRoute { .. }, .. }) => {
+                    return Err(not_found(&name));
+                }
+                Err(Failure::Mendable {
+                    refusal: Refusal::Relocated { entity, to },
+                    command: again,
+                }) => {
+                    let to = (entity, to);
+                    let followed = router.follow(&mut route.group, to, &mut pause, deadline).await;
+                    followed.map_err(|kind| Error::new(kind, name.clone()))?;
+                    command = again;
+                    router.stamp(&mut command, &route, caller);
+                }
+                Err(Failure::Mendable { refusal, .. }) => break refusal,
             }
-            Err(Failure::Mendable { refusal, .. }) => refusal,
         };
         Err(Error::new(named(refusal, &names), name))
     }
@@ -268,14 +281,23 @@ impl Transaction {
         let operation = self.operations.len() as u32;
         let claim = LockClaim { transaction: self.id, operation, queue, tokens, settles };
         let router = self.router.clone();
-        let route = router.route(entity, router.deadline()).await?;
+        let deadline = router.deadline();
+        let (mut route, mut pause) = (router.route(entity, deadline).await?, PAUSE_MIN);
         self.marked |= settles;
-        let answer = router.read(route.group, Read::Claim(claim), router.deadline()).await;
-        match answer.map_err(|kind| Error::new(kind, entity))? {
-            ReadAnswer::Claimed => Ok(()),
-            ReadAnswer::Refused(Refusal::StaleRoute { .. }) => Err(not_found(entity)),
-            ReadAnswer::Refused(refusal) => Err(Error::new(refusal, entity)),
-            _ => Err(not_found(entity)),
+        loop {
+            let answer = router.read(route.group, Read::Claim(claim.clone()), deadline).await;
+            return match answer.map_err(|kind| Error::new(kind, entity))? {
+                ReadAnswer::Claimed => Ok(()),
+                ReadAnswer::Refused(Refusal::StaleRoute { .. }) => Err(not_found(entity)),
+                ReadAnswer::Refused(Refusal::Relocated { entity: id, to }) => {
+                    let followed =
+                        router.follow(&mut route.group, (id, to), &mut pause, deadline).await;
+                    followed.map_err(|kind| Error::new(kind, entity))?;
+                    continue;
+                }
+                ReadAnswer::Refused(refusal) => Err(Error::new(refusal, entity)),
+                _ => Err(not_found(entity)),
+            };
         }
     }
 

@@ -20,8 +20,8 @@ pub(crate) enum Failed {
     NotLeader { leader: Option<u64>, command: Command },
     /// Perhaps done.
     Unknown { command: Command },
-    /// Refused, but the edge can mend it: a stale route, a serial that came too early, or
-    /// groups between different cuts.
+    /// Refused, but the edge can mend it: a stale route, an entity on its way to another group, a serial
+    /// that came too early, or groups between different cuts.
     Mendable { refusal: Refusal, command: Command },
 }
 
@@ -30,6 +30,7 @@ pub(crate) fn answered(command: Command, answer: Answer) -> CallResult {
     match answer.outcome {
         Outcome::Refused(
             refusal @ (Refusal::StaleRoute { .. }
+            | Refusal::Relocated { .. }
             | Refusal::SerialGap { .. }
             | Refusal::OtherCut { .. }),
         ) => Err(Failed::Mendable { refusal, command }),

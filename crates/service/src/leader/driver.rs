@@ -56,7 +56,7 @@ pub(crate) struct Driver {
     term: Option<u64>,
     may_stamp: bool,
     epochs: u64,
-    /// A backup's entities have come: what they need is found as a new leader finds it.
+    /// Entities have come, with a backup or from another group: what they need is found as a new leader finds it.
     restored: bool,
 }
 
@@ -277,6 +277,7 @@ impl Driver {
         self.epochs = epoch;
         self.leading = Some(leading);
         self.group.took_over.notify_one();
+        self.group.departing.notify_one();
     }
 
     /// Leadership is lost: what was not proposed is certainly not done, and receivers look for the
@@ -293,6 +294,9 @@ impl Driver {
     fn effects(&mut self) {
         let effects = self.group.take_effects();
         self.restored |= effects.contains(&Effect::Restored);
+        if effects.contains(&Effect::RelocationWanted) {
+            self.group.departing.notify_one();
+        }
         if let Some(leading) = &mut self.leading {
             leading.take_effects(effects);
         }

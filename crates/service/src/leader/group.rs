@@ -98,6 +98,8 @@ pub(crate) struct Group {
     pub stirred: Notify,
     /// Permits one look at what leaders before left: the driver leads.
     pub took_over: Notify,
+    /// Permits one look at what is on its way from here, or was when the driver came to lead.
+    pub departing: Notify,
     /// What open transactions wait with, while this node leads.
     pub claims: LockClaims,
     /// The node's.
@@ -128,6 +130,7 @@ impl Group {
             idle: Mutex::default(),
             stirred: Notify::new(),
             took_over: Notify::new(),
+            departing: Notify::new(),
             claims: LockClaims::default(),
             feature_level,
         };

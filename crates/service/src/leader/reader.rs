@@ -119,7 +119,7 @@ pub(crate) fn answer(
         Read::Rules { subscription, skip, count_max } => {
             match domain::rules(rows, subscription, skip as usize, count_max as usize) {
                 Some(rules) => ReadAnswer::Rules(rules),
-                None => ReadAnswer::Refused(Refusal::StaleRoute { entity: subscription }),
+                None => ReadAnswer::Refused(domain::missing(rows, subscription)),
             }
         }
     }

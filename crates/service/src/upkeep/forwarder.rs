@@ -96,7 +96,7 @@ impl Forwarder {
                 }
                 ForwardTask::Carry { line, serial, settled_to, follows } => {
                     let parcel = Parcel { line, serial, settled_to, follows };
-                    let posted = forwarder.post(parcel, 0);
+                    let posted = forwarder.post(parcel, 0, None);
                     tokio::spawn(async move {
                         let carried = match posted {
                             Some(posted) => forwarder.carry(parcel, posted).await,
@@ -168,8 +168,9 @@ impl Forwarder {
         }
     }
 
-    /// Reads a shipment and sends it, without the messages that arrived before.
-    fn post(&self, parcel: Parcel, skipped: u32) -> Option<Posted> {
+    /// Reads a shipment and sends it, without the messages that arrived before. `relocated`: to where its destination
+    /// went since it was packed.
+    fn post(&self, parcel: Parcel, skipped: u32, relocated: Option<GroupId>) -> Option<Posted> {
         let Parcel { line: Line { queue, .. }, serial, settled_to, follows } = parcel;
         let rows = self.router.local.replication.rows(self.group.id);
         let mut shipment = domain::shipment(&rows, queue, serial)?;
@@ -197,7 +198,8 @@ impl Forwarder {
                 return None;
             }
         };
-        let Destination { entity, group: to } = shipment.destination;
+        let Destination { entity, group } = shipment.destination;
+        let to = relocated.unwrap_or(group);
         let (source, destination) = (queue, entity);
         let arrive =
             Arrive { source, serial, settled_to, follows, destination, count, skipped, messages };
@@ -213,6 +215,7 @@ impl Forwarder {
         let Parcel { line: Line { queue, .. }, serial, .. } = parcel;
         let deadline = self.router.deadline();
         let mut pause = OUT_OF_TURN_PAUSE;
+        let mut relocated = None;
         loop {
             let Posted { to, count, skipped, cut, pending } = posted;
             let skipped = match self.router.finish(to, pending, deadline).await {
@@ -229,7 +232,16 @@ impl Forwarder {
                     0
                 }
                 Err(Failure::Mendable { refusal: Refusal::OtherCut { cut: there }, .. }) => {
-                    self.level(to, cut, there).await?;
+                    level(&self.router, (self.group.id, cut), (to, there)).await?;
+                    0
+                }
+                Err(Failure::Mendable {
+                    refusal: Refusal::Relocated { entity, to: went }, ..
+                }) => {
+                    let mut group = to;
+                    let to = (entity, went);
+                    self.router.follow(&mut group, to, &mut pause, deadline).await.ok()?;
+                    relocated = Some(group);
                     0
                 }
                 Err(Failure::Mendable { .. }) => return None,
@@ -241,17 +253,8 @@ impl Forwarder {
             if tokio::time::Instant::now() >= deadline {
                 return None;
             }
-            posted = self.post(parcel, skipped)?;
+            posted = self.post(parcel, skipped, relocated)?;
         }
-    }
-
-    /// Has the one of two groups that is behind have the other's last cut: whoever makes it may have died
-    /// before it had asked all.
-    async fn level(&self, to: GroupId, here: u64, there: u64) -> Option<()> {
-        let behind = if here < there { self.group.id } else { to };
-        let (cut, deadline) = (Command::Cut { number: here.max(there) }, self.router.deadline());
-        let answer = self.router.call(behind, cut, deadline).await.ok()?;
-        matches!(answer.outcome, Outcome::Done).then_some(())
     }
 
     async fn settle(
@@ -321,6 +324,19 @@ impl Forwarder {
         known.sort_unstable();
         Some(known)
     }
+}
+
+/// Has the one of two groups that is behind have the other's last cut: whoever makes it may have died
+/// before it had asked all.
+pub(super) async fn level(
+    router: &Router,
+    (one, cut_of_one): (GroupId, u64),
+    (other, cut_of_other): (GroupId, u64),
+) -> Option<()> {
+    let behind = if cut_of_one < cut_of_other { one } else { other };
+    let cut = Command::Cut { number: cut_of_one.max(cut_of_other) };
+    let answer = router.call(behind, cut, router.deadline()).await.ok()?;
+    matches!(answer.outcome, Outcome::Done).then_some(())
 }
 
 /// Sources of which nothing came for so long that nothing of theirs is under way.

@@ -170,6 +170,9 @@ pub fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
             .prop_map(|(restore, rows)| CatalogCommand::RestoreNames { restore, rows }),
         any::<(u128, u64)>()
             .prop_map(|(restore, next_entity)| CatalogCommand::EndRestore { restore, next_entity }),
+        (text(), entity(), any::<u16>()).prop_map(|(name, entity, group)| {
+            CatalogCommand::SetGroup { name, entity, group: GroupId(group) }
+        }),
         any::<(u16, u64, u64, u64)>().prop_map(|(group, from, to, moves)| {
             CatalogCommand::MoveReplica { group: GroupId(group), from, to, moves }
         }),
@@ -213,6 +216,21 @@ pub fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
     ]
 }
 
+fn relocation_command() -> impl Strategy<Value = RelocationCommand> {
+    prop_oneof![
+        (entity(), any::<u16>()).prop_map(|(entity, to)| {
+            RelocationCommand::Depart(Depart { entity, to: GroupId(to) })
+        }),
+        (entity(), any::<(u64, u64, bool)>(), at(), vec(row(), 0..4)).prop_map(
+            |(entity, (number, cut, is_last), at, rows)| {
+                RelocationCommand::Admit(Admit { entity, number, at, cut, rows, is_last })
+            }
+        ),
+        (entity(), any::<u64>())
+            .prop_map(|(entity, number)| RelocationCommand::Leave(Leave { entity, number })),
+    ]
+}
+
 pub fn command() -> impl Strategy<Value = Command> {
     let entities = prop_oneof![
         (entity(), text(), queue_properties()).prop_map(|(entity, name, properties)| {
@@ -229,6 +247,7 @@ pub fn command() -> impl Strategy<Value = Command> {
         (any::<u128>(), vec(row(), 0..4), any::<bool>()).prop_map(|(restore, rows, is_last)| {
             Command::Restore(Restore { restore, rows, is_last })
         }),
+        relocation_command().prop_map(Command::Relocate),
         Just(Command::Beat),
         entity().prop_map(|entity| Command::Touch { entity }),
         (entity(), at())

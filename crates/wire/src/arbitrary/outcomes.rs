@@ -58,6 +58,8 @@ pub fn plain_refusal() -> impl Strategy<Value = Refusal> {
         words().prop_map(|what| Refusal::NotSupported { what }),
         any::<u64>().prop_map(|expected| Refusal::SerialGap { expected }),
         any::<u64>().prop_map(|cut| Refusal::OtherCut { cut }),
+        (entity(), of(any::<u16>()))
+            .prop_map(|(entity, to)| Refusal::Relocated { entity, to: to.map(GroupId) }),
         Just(Refusal::PerhapsDone),
         vec(any::<u64>(), 0..4).prop_map(|on| Refusal::StorageFull { on }),
         of(session()).prop_map(|session| Refusal::SessionLockLost { session }),

@@ -116,6 +116,32 @@ pub fn message_tables() -> impl Strategy<Value = (Key, Row)> {
     ]
 }
 
+fn entity_row() -> impl Strategy<Value = EntityRow> {
+    (text(), queue_properties(), specifics(), at(), at()).prop_map(
+        |(name, properties, specifics, created_at, updated_at)| EntityRow {
+            name,
+            properties,
+            specifics,
+            created_at,
+            updated_at,
+        },
+    )
+}
+
+fn relocation_state() -> impl Strategy<Value = RelocationState> {
+    let hidden = || {
+        (entity_row(), entity_state())
+            .prop_map(|(row, state)| HiddenEntity { row: Box::new(row), state: Box::new(state) })
+    };
+    prop_oneof![
+        (any::<u16>(), hidden())
+            .prop_map(|(to, hidden)| RelocationState::Departing { to: GroupId(to), hidden }),
+        hidden().prop_map(|hidden| RelocationState::Arriving { hidden }),
+        Just(RelocationState::Arrived),
+        any::<u16>().prop_map(|to| RelocationState::Gone { to: GroupId(to) }),
+    ]
+}
+
 pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {
     prop_oneof![
         (at(), span(), any::<(u64, u64, u32)>(), at()).prop_map(
@@ -124,12 +150,10 @@ pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {
                 (Key::Meta, Row::Meta(meta))
             }
         ),
-        (entity(), text(), queue_properties(), specifics(), at(), at()).prop_map(
-            |(e, name, properties, specifics, created_at, updated_at)| {
-                let row = EntityRow { name, properties, specifics, created_at, updated_at };
-                (Key::Entity(e), Row::Entity(Box::new(row)))
-            }
-        ),
+        (entity(), entity_row()).prop_map(|(e, row)| (Key::Entity(e), Row::Entity(Box::new(row)))),
+        (entity(), any::<u64>(), relocation_state()).prop_map(|(e, number, state)| {
+            (Key::Relocation(e), Row::Relocation(Box::new(RelocationRow { number, state })))
+        }),
         (entity(), entity_state())
             .prop_map(|(e, row)| (Key::EntityState(e), Row::EntityState(Box::new(row)))),
         (entity(), of(entity())).prop_map(|(e, topic)| (Key::Sweep(e), Row::Sweep { topic })),

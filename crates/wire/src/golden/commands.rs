@@ -258,6 +258,25 @@ fn commands() {
             }),
             "3f0000000000000000000000000000000701021104000000000000012c000000000000004d01781228000000000000012c0100000000000000090601ac0203014d",
         ),
+        (
+            Command::Relocate(RelocationCommand::Depart(Depart { entity: ENTITY, to: GroupId(3) })),
+            "4001ac0203",
+        ),
+        (
+            Command::Relocate(RelocationCommand::Admit(Admit {
+                entity: ENTITY,
+                number: 2,
+                at: AT,
+                cut: 300,
+                rows: vec![(Key::Body(ENTITY, NUMBER), Row::Body(Bytes::from_static(b"x")))],
+                is_last: true,
+            })),
+            "4002ac020280d095ffbc31ac02011104000000000000012c000000000000004d017801",
+        ),
+        (
+            Command::Relocate(RelocationCommand::Leave(Leave { entity: ENTITY, number: 2 })),
+            "4003ac0202",
+        ),
         (Command::Sweep, "0d"),
         (Command::Touch { entity: ENTITY }, "16ac02"),
         (Command::Seal(Seal { entity: ENTITY, idle_since: AT }), "17ac0280d095ffbc31"),
@@ -359,6 +378,14 @@ fn commands() {
         (
             Command::Catalog(CatalogCommand::EndRestore { restore: 7, next_entity: 300 }),
             "0f1a00000000000000000000000000000007ac02",
+        ),
+        (
+            Command::Catalog(CatalogCommand::SetGroup {
+                name: name(),
+                entity: ENTITY,
+                group: GroupId(3),
+            }),
+            "0f1b064f7264657273ac0203",
         ),
         (
             Command::Catalog(CatalogCommand::Seal { name: name(), entity: ENTITY, idle_since: AT }),

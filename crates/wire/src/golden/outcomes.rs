@@ -61,6 +61,11 @@ fn outcomes() {
         (Outcome::Refused(Refusal::NotSupported { what: "w" }), "010d0177"),
         (Outcome::Refused(Refusal::SerialGap { expected: 5 }), "010e05"),
         (Outcome::Refused(Refusal::OtherCut { cut: 300 }), "0134ac02"),
+        (Outcome::Refused(Refusal::Relocated { entity: EntityId(300), to: None }), "0135ac0200"),
+        (
+            Outcome::Refused(Refusal::Relocated { entity: EntityId(300), to: Some(GroupId(3)) }),
+            "0135ac020103",
+        ),
         (Outcome::Refused(Refusal::PerhapsDone), "010f"),
         (Outcome::Refused(Refusal::StorageFull { on: vec![1, 3] }), "0110020103"),
         (Outcome::Refused(Refusal::TopicBusy { topic: "q".into(), waiting: 7 }), "0133017107"),

@@ -87,6 +87,8 @@ fn rows() {
         receive_disabled: false,
         rules,
     };
+    let hidden = HiddenEntity { row: Box::new(entity.clone()), state: Box::new(state.clone()) };
+    let relocation = |state| Row::Relocation(Box::new(RelocationRow { number: 2, state }));
     let with = |specifics| Row::Entity(Box::new(EntityRow { specifics, ..entity.clone() }));
     for (row, expected) in [
         (
@@ -122,6 +124,16 @@ fn rows() {
             }),
             "0180d095ffbc310003070009",
         ),
+        (
+            relocation(RelocationState::Departing { to: GroupId(3), hidden: hidden.clone() }),
+            "01020103064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a00000100000080d095ffbc3180d095ffbc31f403900301010202000000ac020001016401000201020c0800000001000000000102008020000180d095ffbc314d4d0180d095ffbc310080d095ffbc3180d095ffbc310280d095ffbc31090105020104000000000301000000000000",
+        ),
+        (
+            relocation(RelocationState::Arriving { hidden }),
+            "010202064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a00000100000080d095ffbc3180d095ffbc31f403900301010202000000ac020001016401000201020c0800000001000000000102008020000180d095ffbc314d4d0180d095ffbc310080d095ffbc3180d095ffbc310280d095ffbc31090105020104000000000301000000000000",
+        ),
+        (relocation(RelocationState::Arrived), "010203"),
+        (relocation(RelocationState::Gone { to: GroupId(3) }), "01020403"),
         (
             Row::Restoring(RestoringRow { restore: 7, begun_at: AT, has_ended: true }),
             "010000000000000000000000000000000780d095ffbc3101",

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use crate::machine::view::View;
 use crate::{
     ClusterRow, DirectoryRow, EntityId, EntityRow, EntityState, HeldRow, Key, LockRow, MessageRow,
-    Meta, ProducerRow, QueueId, Row, Rows, RuleRow, ScheduledRow, SequenceNumber, SessionId,
-    SessionRow,
+    Meta, ProducerRow, QueueId, RelocationRow, Row, Rows, RuleRow, ScheduledRow, SequenceNumber,
+    SessionId, SessionRow,
 };
 
 /// What another row names is stored: they are written and deleted by one change of place.
@@ -183,6 +183,10 @@ impl<R: Rows> View<R> {
 
     pub fn producer(&mut self, producer: u64) -> Option<ProducerRow> {
         typed!(self.get(&Key::Producer(producer)), Producer)
+    }
+
+    pub fn relocation(&mut self, entity: EntityId) -> Option<Box<RelocationRow>> {
+        typed!(self.get(&Key::Relocation(entity)), Relocation)
     }
 
     pub fn cluster(&mut self) -> Option<ClusterRow> {

@@ -143,7 +143,7 @@ impl Leading {
         }
         for receiver in self.engine.take_detached() {
             if let Some(queue) = self.receivers.queue(receiver) {
-                let refusal = Refusal::StaleRoute { entity: queue.entity };
+                let refusal = domain::missing(&self.rows, queue.entity);
                 self.receivers.dismiss(receiver, Detached::Refused(refusal));
             }
         }

@@ -132,7 +132,7 @@ pub(super) fn receivable(
     session: Option<&Wanted>,
 ) -> Result<(), Refusal> {
     let Some(Row::Entity(entity)) = rows.get(&Key::Entity(queue.entity)) else {
-        return Err(Refusal::StaleRoute { entity: queue.entity });
+        return Err(domain::missing(rows, queue.entity));
     };
     domain::check_receivable(&entity, queue)?;
     let requires = entity.properties.requires_session;

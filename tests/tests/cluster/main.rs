@@ -1,6 +1,8 @@
 //! Nodes that join, leave and die for good, as an operator sees it: real processes under load, the
 //! command line, and no acknowledged message lost on the way.
 
+mod relocation;
+
 use std::collections::BTreeSet;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
