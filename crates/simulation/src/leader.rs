@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use domain::{
-    Acquire, Command, Disposition, EntityId, Entry, FEATURE_LEVEL_KNOWN, Line, Outcome, QueueId,
-    ReceiverId, SessionCommand, SessionToken, Settlement, Span, Timestamp,
+    Acquire, Command, Disposition, EntityId, Entry, Line, Outcome, QueueId, ReceiverId,
+    SessionCommand, SessionToken, Settlement, Span, Timestamp,
 };
 use engine::{Carried, Engine};
 
@@ -314,17 +314,14 @@ impl Leader {
         }
     }
 
-    /// Every entry says that the log goes by the rules of today: which leader was the first to say so does not matter.
     fn stamp(
         &mut self,
-        mut commands: Vec<Command>,
-        mut replies: Vec<Reply>,
+        commands: Vec<Command>,
+        replies: Vec<Reply>,
         dropped: bool,
         clock: Timestamp,
         random: &mut Random,
     ) {
-        commands.insert(0, Command::ReachLevel { level: FEATURE_LEVEL_KNOWN });
-        replies.insert(0, Reply::Nobody);
         self.stamped = self.stamped.max(clock);
         let entry = Entry { at: self.stamped, seed: random.bytes(), commands };
         self.proposals.push(Proposal { entry, replies, dropped });

@@ -2,20 +2,30 @@
 
 use std::rc::Rc;
 
-use domain::{Effect, Machine, MemoryRows, Outcome};
+use domain::{Effect, FEATURE_LEVEL_KNOWN, Key, Machine, MemoryRows, Meta, Outcome, Row};
 
 use crate::bug::Bug;
 use crate::raft::{Config, LogEntry, Payload};
 use crate::{rules, tamper};
 
 /// Rows as of one entry, and the membership then.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Snapshot {
     pub rows: MemoryRows,
     /// The index of the last entry applied; 0 is none.
     pub applied: u64,
     pub term: u64,
     pub config: Rc<Config>,
+}
+
+/// Of a group that has applied nothing. Its log goes by the rules of today from the first entry on: who says so in a
+/// real one, and when, is no matter here.
+impl Default for Snapshot {
+    fn default() -> Snapshot {
+        let meta = Meta { level: FEATURE_LEVEL_KNOWN, ..Meta::default() };
+        let rows = MemoryRows([(Key::Meta, Row::Meta(meta))].into());
+        Snapshot { rows, applied: 0, term: 0, config: Rc::default() }
+    }
 }
 
 /// What a replica has, in memory and on disk.
@@ -43,7 +53,7 @@ pub struct Applied {
 impl Replica {
     pub fn new(bug: Option<Bug>) -> Replica {
         Replica {
-            rows: MemoryRows::default(),
+            rows: Snapshot::default().rows,
             applied: 0,
             term: 0,
             config: Rc::default(),
