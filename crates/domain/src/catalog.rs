@@ -248,9 +248,9 @@ pub enum CatalogCommand {
     RestoreNames { restore: u128, rows: Vec<DirectoryRow> },
     /// All of the backup is there: ids of entities go on behind its own. A repeat is `Done`.
     EndRestore { restore: u128, next_entity: u64 },
-    /// A queue, or a topic with its subscriptions, is on this group from now on. Without effect if the name is
-    /// another entity's by now, or nobody's.
-    SetGroup { name: String, entity: EntityId, group: GroupId },
+    /// A queue, or a topic with its subscriptions, went from one group to another. Without effect if the name is
+    /// another entity's by now, or nobody's, and for what is not on the first group any more.
+    SetGroup { name: String, entity: EntityId, from: GroupId, group: GroupId },
 }
 
 #[derive(Clone, Debug, PartialEq)]

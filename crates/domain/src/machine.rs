@@ -265,7 +265,9 @@ impl<'a, R: Rows> Step<'a, R> {
 
     fn command(&mut self, command: Command) -> Outcome {
         let facts = command.facts();
-        let Some(mut origin) = facts.origin() else { return self.act(command) };
+        let (Some(mut origin), entity) = (facts.origin(), facts.entity) else {
+            return self.act(command);
+        };
         // A producer's greeting does nothing, so there is no "perhaps done": repeated to a group that
         // does not know it, it is the first. Whatever its producer sent behind it, on a connection
         // that may still deliver it, is then recognised.
@@ -275,6 +277,9 @@ impl<'a, R: Rows> Step<'a, R> {
                 let outcome = self.act(command);
                 self.producers().record(origin, admitted, &outcome);
                 outcome
+            }
+            Err(Outcome::Refused(gap @ Refusal::SerialGap { .. })) if origin.retry => {
+                Outcome::Refused(self.gap_of_repeat(entity, gap))
             }
             Err(outcome) => outcome,
         }

@@ -278,7 +278,7 @@ choice!(CatalogCommand {
     24 => BeginRestore { restore, taken_at },
     25 => RestoreNames { restore, rows },
     26 => EndRestore { restore, next_entity },
-    27 => SetGroup { name, entity, group },
+    27 => SetGroup { name, entity, from, group },
 });
 record!(NodeRow { peer_address, grpc_address, http_address });
 record!(DirectoryRow { entity, group, name, kind, request, state });

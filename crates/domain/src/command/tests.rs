@@ -397,7 +397,8 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
         http_address: String::new(),
     };
     let (node, entity, idle_since) = (1, ENTITY, AT);
-    let set_group = CatalogCommand::SetGroup { name: name(), entity, group: GroupId(2) };
+    let set_group =
+        CatalogCommand::SetGroup { name: name(), entity, from: GroupId(1), group: GroupId(2) };
     let create = CatalogCommand::Create { request: 1, name: name(), properties: Box::default() };
     let create_topic =
         CatalogCommand::CreateTopic { request: 1, name: name(), properties: Box::default() };

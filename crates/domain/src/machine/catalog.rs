@@ -109,8 +109,8 @@ impl<R: Rows> Catalog<'_, R> {
             CatalogCommand::EndRestore { restore, next_entity } => {
                 self.restoration().end(restore, next_entity)
             }
-            CatalogCommand::SetGroup { name, entity, group } => {
-                self.set_group(&name, entity, group)
+            CatalogCommand::SetGroup { name, entity, from, group } => {
+                self.set_group(&name, entity, from, group)
             }
         }
     }
@@ -337,6 +337,7 @@ impl<R: Rows> Catalog<'_, R> {
         &mut self,
         name: &str,
         entity: EntityId,
+        from: GroupId,
         group: GroupId,
     ) -> Result<Outcome, Refusal> {
         let Ok(row) = self.named(name, entity) else { return Ok(Outcome::Done) };
@@ -345,7 +346,9 @@ impl<R: Rows> Catalog<'_, R> {
             keys.extend(self.paths_of(&row.name));
         }
         for key in keys {
-            if let Some(Row::Directory(mut row)) = self.view.get(&key) {
+            if let Some(Row::Directory(mut row)) = self.view.get(&key)
+                && row.group == from
+            {
                 self.group_sizes().remove(row.group);
                 self.group_sizes().add(group);
                 row.group = group;

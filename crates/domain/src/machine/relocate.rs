@@ -72,6 +72,18 @@ impl Admit {
         match step.relocation(entity) {
             Some(RelocationRow { number: known, state: RelocationState::Arriving { .. } })
                 if known == number => {}
+            // To where it comes from: nobody would have it in the end.
+            Some(RelocationRow { number: known, state: RelocationState::Departing { .. } })
+                if known == number =>
+            {
+                return Err(unfit("it is here, and departs".to_owned()));
+            }
+            // It comes back before it was given up here: its rows of before would be taken for those that come.
+            Some(RelocationRow { number: known, state: RelocationState::Departing { .. } })
+                if known < number =>
+            {
+                return Err(Refusal::Relocated { entity, to: None });
+            }
             Some(known) if known.number >= number => return Ok(Outcome::Done),
             _ if step.open(entity).is_ok() => {
                 return Err(unfit("the entity is here".to_owned()));
@@ -137,6 +149,18 @@ impl<R: Rows> Step<'_, R> {
         match missing(&mut self.view, id) {
             relocated @ Refusal::Relocated { .. } => Err(relocated),
             _ => Ok(()),
+        }
+    }
+
+    /// What a repeat is told that comes too early by what is known here of its producer: where the entity is or
+    /// was meanwhile, it may have been done (SEND-8).
+    pub(super) fn gap_of_repeat(&mut self, entity: Option<EntityId>, gap: Refusal) -> Refusal {
+        let Some((id, row)) = entity.and_then(|id| Some((id, self.relocation(id)?))) else {
+            return gap;
+        };
+        match row.refusal(id) {
+            relocated @ Refusal::Relocated { .. } => relocated,
+            _ => Refusal::PerhapsDone,
         }
     }
 

@@ -43,6 +43,8 @@ enum Step {
     Move(Index, Index),
     /// Something that was asked of a group for a move before comes again.
     Late(Index),
+    /// A group gives up what it had of a queue that went.
+    Leave(Index),
     Sweep(Index),
 }
 
@@ -58,6 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => index().prop_map(Step::Cut),
         6 => (index(), index()).prop_map(|(which, to)| Step::Move(which, to)),
         1 => index().prop_map(Step::Late),
+        2 => index().prop_map(Step::Leave),
         1 => index().prop_map(Step::Sweep),
     ]
 }
@@ -82,6 +85,8 @@ struct Moving {
 struct Play {
     world: World,
     moving: BTreeMap<&'static str, Moving>,
+    /// Queues that went, and were not given up where they were.
+    left: Vec<(Destination, u64)>,
     /// What was asked of groups for moves.
     asked: Vec<(Destination, Command)>,
     sent: u8,
@@ -105,8 +110,8 @@ impl Play {
     fn new(heedless: bool) -> Play {
         let (on_its_way, answers, expected) = (Vec::new(), Vec::new(), Vec::new());
         let (world, cut) = (chain(), BTreeMap::new());
-        let (moving, asked) = (BTreeMap::new(), Vec::new());
-        Play { world, moving, asked, sent: 0, on_its_way, answers, cut, expected, heedless }
+        let (moving, left, asked) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Play { world, moving, left, asked, sent: 0, on_its_way, answers, cut, expected, heedless }
     }
 
     fn name(&self, index: Index) -> Destination {
@@ -139,10 +144,14 @@ impl Play {
                 let (of, command) = self.asked[index.index(self.asked.len())].clone();
                 self.world.group(of).apply(command);
             }
+            Step::Leave(index) if !self.left.is_empty() => {
+                let which = index.index(self.left.len());
+                self.leave(which);
+            }
             Step::Sweep(index) => {
                 self.world.groups[index.index(3)].apply(Command::Sweep);
             }
-            Step::Arrive(..) | Step::Settle(_) | Step::Late(_) => (),
+            Step::Arrive(..) | Step::Settle(_) | Step::Late(_) | Step::Leave(_) => (),
         }
     }
 
@@ -260,11 +269,7 @@ impl Play {
             return;
         };
         let (from, to, number) = (moving.from, moving.to, moving.number);
-        let Some(mut part) = moving.parts.pop_front() else {
-            self.moving.remove(name);
-            self.ask(from, leave(from.entity, number));
-            return;
-        };
+        let mut part = moving.parts.pop_front().expect("the last ends it");
         if let Command::Relocate(RelocationCommand::Admit(Admit { cut, is_last: true, .. })) =
             &mut part
         {
@@ -276,6 +281,8 @@ impl Play {
                 Outcome::Done => {
                     self.asked.push((to, part));
                     self.world.relocated(name, to);
+                    self.moving.remove(name);
+                    self.left.push((from, number));
                 }
                 Outcome::Refused(Refusal::OtherCut { .. }) => {
                     self.cut(from.group);
@@ -288,13 +295,19 @@ impl Play {
         }
         match self.world.group(to).apply(part.clone()) {
             Outcome::Done => self.asked.push((to, part)),
-            // It has rows from the last time still.
+            // It has rows from the last time still: before it gives them up, and then sweeps them.
             Outcome::Refused(Refusal::Relocated { to: None, .. }) => {
+                (0..self.left.len()).rev().for_each(|which| self.leave(which));
                 self.world.group(to).apply(Command::Sweep);
                 self.moving.get_mut(name).expect("it moves").parts.push_front(part);
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    fn leave(&mut self, which: usize) {
+        let (of, number) = self.left.swap_remove(which);
+        self.ask(of, leave(of.entity, number));
     }
 
     fn ask(&mut self, of: Destination, command: Command) {
@@ -309,6 +322,7 @@ impl Play {
                 self.relocate(name, GroupId(0));
             }
         }
+        (0..self.left.len()).rev().for_each(|which| self.leave(which));
     }
 
     /// All that is restored of the cut, when what was under way in it has come to where it goes. None where

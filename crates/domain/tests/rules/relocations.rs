@@ -2,8 +2,9 @@
 //! tables (`table::check`); that nothing is lost or done twice between groups, with cuts.
 
 use domain::{
-    Admit, CatalogCommand, Command, CreateQueue, DirectoryRow, EntityId, GroupId, Key, Outcome,
-    QueueId, Refusal, RelocationCommand, RelocationState, Row, SWEEPING, Seal, SubQueue, Timestamp,
+    Admit, CatalogCommand, Command, CreateQueue, DirectoryRow, EntityId, GroupId, Key, Origin,
+    Outcome, QueueId, Refusal, RelocationCommand, RelocationState, Row, SWEEPING, Seal, SubQueue,
+    Timestamp,
 };
 
 use crate::catalog::{catalog, created, subscribed, topic_created};
@@ -142,6 +143,52 @@ fn number_of(part: &Command) -> u64 {
     }
 }
 
+/// A request that the group did not see may have been done where the queue was meanwhile: its repeat is told so, or
+/// is told where to ask, and never that it was not done.
+#[test]
+fn ent_14_a_repeat_is_not_told_that_it_was_not_done() {
+    let mut play = Table::new(queue());
+    let send = |serial, retry| {
+        let origin = Some(Origin { producer: 9, serial, ordered: true, retry });
+        Command::Send(domain::Send { origin, entity: QUEUE, messages: vec![m()] })
+    };
+    let gap = Outcome::Refused(Refusal::SerialGap { expected: 2 });
+    let group = &mut play.group;
+    assert!(matches!(group.apply(send(1, false)), Outcome::Sent { .. }));
+    for retry in [false, true] {
+        assert_eq!(group.apply(send(5, retry)), gap);
+    }
+    assert_eq!(group.apply(depart(QUEUE, THERE)), Outcome::Done);
+    let mut there = Group::empty();
+    for part in parts(&group.rows, QUEUE, 2) {
+        assert_eq!(group.apply(send(5, true)), relocated(None));
+        assert_eq!(there.apply(part), Outcome::Done);
+    }
+    assert_eq!(group.apply(leave(QUEUE, 1)), Outcome::Done);
+    assert_eq!(group.apply(send(5, true)), relocated(Some(THERE)));
+    // What was done before it went is known still.
+    assert!(matches!(group.apply(send(1, true)), Outcome::Sent { .. }));
+    assert_eq!(group.apply(Command::Sweep), Outcome::Fired(domain::Fired::default()));
+    assert_eq!(there.apply(depart(QUEUE, GroupId(1))), Outcome::Done);
+    for part in parts(&there.rows, QUEUE, 2) {
+        assert_eq!(group.apply(part), Outcome::Done);
+    }
+    assert_eq!(group.apply(send(5, true)), Outcome::Refused(Refusal::PerhapsDone));
+    assert_eq!(group.apply(send(5, false)), gap);
+}
+
+#[test]
+fn ent_14_nothing_goes_to_where_it_is() {
+    let mut play = Table::new(queue());
+    let group = &mut play.group;
+    assert_eq!(group.apply(depart(QUEUE, GroupId(1))), Outcome::Done);
+    for part in parts(&group.rows, QUEUE, 2) {
+        let outcome = group.apply(part);
+        assert!(matches!(outcome, Outcome::Refused(Refusal::Argument { .. })), "{outcome:?}");
+    }
+    assert_eq!(group.apply(Command::Touch { entity: QUEUE }), relocated(None));
+}
+
 #[test]
 fn ent_14_a_part_waits_for_what_is_swept_and_others_are_refused() {
     let mut play = Table::new(queue());
@@ -244,12 +291,9 @@ fn ent_14_what_is_forwarded_follows_its_destination() {
 #[test]
 fn ent_14_the_catalog_counts_it_where_it_is() {
     let mut group = catalog(3);
-    let set = |name: &str, entity, to| {
-        Command::Catalog(CatalogCommand::SetGroup {
-            name: name.to_owned(),
-            entity,
-            group: GroupId(to),
-        })
+    let set = |name: &str, entity, from, to| {
+        let (name, from, group) = (name.to_owned(), GroupId(from), GroupId(to));
+        Command::Catalog(CatalogCommand::SetGroup { name, entity, from, group })
     };
     let of = |group: &Group, name: &str| -> DirectoryRow {
         domain::directory(&group.rows, name).expect("the name")
@@ -261,14 +305,15 @@ fn ent_14_the_catalog_counts_it_where_it_is() {
     }
     assert_eq!((queue.group, topic.group), (GroupId(1), GroupId(2)));
     for _ in 0..2 {
-        assert_eq!(group.apply(set("orders", queue.entity, 3)), Outcome::Done);
-        assert_eq!(group.apply(set("NEWS", topic.entity, 3)), Outcome::Done);
+        assert_eq!(group.apply(set("orders", queue.entity, 1, 3)), Outcome::Done);
+        assert_eq!(group.apply(set("NEWS", topic.entity, 2, 3)), Outcome::Done);
     }
     for name in ["Orders", "News", "News/Subscriptions/all", "News/Subscriptions/few"] {
         assert_eq!(of(&group, name).group, GroupId(3), "{name}");
     }
-    // Another entity has the name by now.
-    assert_eq!(group.apply(set("orders", topic.entity, 1)), Outcome::Done);
+    // It went on since, and another entity has the name.
+    assert_eq!(group.apply(set("orders", queue.entity, 1, 2)), Outcome::Done);
+    assert_eq!(group.apply(set("orders", topic.entity, 3, 1)), Outcome::Done);
     assert_eq!(of(&group, "Orders").group, GroupId(3));
     // The next ones go where fewer are.
     let groups: Vec<u16> =

@@ -62,6 +62,8 @@ enum Numbering {
 struct Batch {
     /// The client's.
     serial: u64,
+    /// The client's word that it sent this before.
+    retry: bool,
     state: BatchState,
     deadline: Instant,
     /// It may have been applied: an end without an answer is "perhaps done".
@@ -144,7 +146,7 @@ impl Sender {
                 true => BatchState::Back(command),
                 false => BatchState::Posted(router.post(self.route.group, command)),
             };
-        let batch = Batch { serial, state, deadline, doubt: false, refusal, _share: share };
+        let batch = Batch { serial, retry, state, deadline, doubt: false, refusal, _share: share };
         self.batches.push_back(batch);
         Ok(())
     }
@@ -287,7 +289,7 @@ impl Sender {
         }
         self.route = route;
         self.stale = false;
-        self.restamp();
+        self.restamp(false);
         Ok(())
     }
 
@@ -300,7 +302,8 @@ impl Sender {
         }
         if let Some(group) = self.relocated.take() {
             self.route.group = group;
-            self.restamp();
+            // What the client sent before may have been done there, or in a group between.
+            self.restamp(true);
         }
     }
 
@@ -314,16 +317,17 @@ impl Sender {
                 batch.state = BatchState::Done(Err(error));
             }
         }
-        self.restamp();
+        self.restamp(false);
     }
 
-    fn restamp(&mut self) {
+    /// `repeats`: what the client calls a repeat may be one to whom it is sent now.
+    fn restamp(&mut self, repeats: bool) {
         if self.numbering.is_ours() {
             self.numbering = Numbering::edge();
         }
         for batch in &mut self.batches {
             if let BatchState::Back(command) = &mut batch.state {
-                let caller = self.numbering.caller(batch.serial, false, false);
+                let caller = self.numbering.caller(batch.serial, repeats && batch.retry, false);
                 self.router.stamp(command, &self.route, caller);
             }
         }

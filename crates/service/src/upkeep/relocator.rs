@@ -45,6 +45,8 @@ pub(crate) async fn relocate_from(
 ) {
     let rows = replication.rows(group.id);
     let (mut under_way, mut tasks) = (BTreeSet::new(), JoinSet::<(EntityId, bool)>::new());
+    // Moves that were said to begin anew: once is enough.
+    let mut told = BTreeSet::new();
     let mut again = false;
     loop {
         tokio::select! {
@@ -52,7 +54,11 @@ pub(crate) async fn relocate_from(
             Some(done) = tasks.join_next(), if !tasks.is_empty() => {
                 let Ok((entity, is_done)) = done else { return }; // The runtime is going down.
                 under_way.remove(&entity);
-                again |= !is_done;
+                if is_done {
+                    told.remove(&entity);
+                }
+                // Also where it set out once more before this was heard of.
+                again = true;
                 continue;
             }
             () = tokio::time::sleep(RETRY_AFTER), if again => (),
@@ -67,12 +73,19 @@ pub(crate) async fn relocate_from(
                 continue;
             };
             if under_way.insert(entity) {
+                let is_first = told.insert(entity);
                 let relocation = Relocation { entity, name: hidden.row.name, to, number };
                 let (router, group, rows) = (router.clone(), group.id, rows.clone());
                 tasks.spawn(async move {
                     let carried = relocation.carry(&router, group, &rows).await;
-                    if let Err(why) = &carried {
-                        tracing::warn!(entity = %relocation.name, %group, %to, why, "not moved yet");
+                    match &carried {
+                        Err(why) if is_first => {
+                            tracing::warn!(entity = %relocation.name, %group, %to, why, "not moved yet; trying again");
+                        }
+                        Err(why) => {
+                            tracing::debug!(entity = %relocation.name, %group, %to, why, "not moved yet");
+                        }
+                        Ok(()) => (),
                     }
                     (entity, carried.is_ok())
                 });
@@ -89,7 +102,8 @@ impl Relocation {
         self.send_last(router, group, rows).await?;
         sent += 1;
         let (entity, name) = (self.entity, self.name.clone());
-        let set = CatalogCommand::SetGroup { name: name.clone(), entity, group: self.to };
+        let (from, to) = (group, self.to);
+        let set = CatalogCommand::SetGroup { name: name.clone(), entity, from, group: to };
         let told = Catalog::new(router).propose(set, &name, router.deadline()).await;
         told.map_err(|error| error.to_string())?;
         let leave = RelocationCommand::Leave(Leave { entity, number: self.number });

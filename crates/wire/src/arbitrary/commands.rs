@@ -170,8 +170,9 @@ pub fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
             .prop_map(|(restore, rows)| CatalogCommand::RestoreNames { restore, rows }),
         any::<(u128, u64)>()
             .prop_map(|(restore, next_entity)| CatalogCommand::EndRestore { restore, next_entity }),
-        (text(), entity(), any::<u16>()).prop_map(|(name, entity, group)| {
-            CatalogCommand::SetGroup { name, entity, group: GroupId(group) }
+        (text(), entity(), any::<(u16, u16)>()).prop_map(|(name, entity, (from, group))| {
+            let (from, group) = (GroupId(from), GroupId(group));
+            CatalogCommand::SetGroup { name, entity, from, group }
         }),
         any::<(u16, u64, u64, u64)>().prop_map(|(group, from, to, moves)| {
             CatalogCommand::MoveReplica { group: GroupId(group), from, to, moves }

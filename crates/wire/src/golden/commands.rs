@@ -383,9 +383,10 @@ fn commands() {
             Command::Catalog(CatalogCommand::SetGroup {
                 name: name(),
                 entity: ENTITY,
+                from: GroupId(2),
                 group: GroupId(3),
             }),
-            "0f1b064f7264657273ac0203",
+            "0f1b064f7264657273ac020203",
         ),
         (
             Command::Catalog(CatalogCommand::Seal { name: name(), entity: ENTITY, idle_since: AT }),
