@@ -5,7 +5,8 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use client::v1::{QueueProperties, ReceiveMode, StatusResponse, TopicProperties};
 use client::{
-    Client, Disposition, Message, QueuePath, ReceiverOptions, SenderOptions, subscription_path,
+    Client, Delivery, Disposition, Message, QueuePath, Receiver, ReceiverOptions, SenderOptions,
+    subscription_path,
 };
 use domain::FEATURE_LEVEL_RELOCATION;
 use mayfly_tests::{Cluster, Settings, mayfly};
@@ -32,6 +33,15 @@ async fn send(client: &Client, name: &str, messages: Vec<Message>) -> anyhow::Re
     sender.submit(messages).await?.await?;
     sender.close().await;
     Ok(())
+}
+
+/// Just as many, however they arrive.
+async fn recv_all(receiver: &mut Receiver, count: usize) -> anyhow::Result<Vec<Delivery>> {
+    let mut deliveries = Vec::new();
+    while deliveries.len() < count {
+        deliveries.extend(receiver.recv_many(count - deliveries.len()).await?);
+    }
+    Ok(deliveries)
 }
 
 /// Moves it to the group behind its own, and says which that is.
@@ -89,8 +99,7 @@ async fn ent_14_what_is_held_waits_or_is_forwarded_comes_along() -> anyhow::Resu
     let numbered = |id: usize| Message::new(id.to_string()).message_id(id.to_string());
     send(&client, "held", (0..6).map(numbered).collect()).await?;
     let mut receiver = client.receiver("held", ReceiverOptions::default());
-    let deliveries = receiver.recv_many(6).await?;
-    ensure!(deliveries.len() == 6, "{}", deliveries.len());
+    let deliveries = recv_all(&mut receiver, 6).await?;
     receiver.settle(&deliveries[0], Disposition::Defer).await?;
 
     let with_sessions =
@@ -245,5 +254,40 @@ async fn ent_14_the_command_says_what_it_did_or_why_not() -> anyhow::Result<()> 
     client.create_queue("orders", QueueProperties::default()).await?;
     let messages = client.peek(&QueuePath::main("orders"), 0, 2).await?;
     ensure!(messages.is_empty(), "{} messages", messages.len());
+    Ok(())
+}
+
+/// TX-9: locks that a transaction waits with are its own on every group its queue was on, and free
+/// there when it has ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn ent_14_transactions_keep_and_let_go_of_locks_while_their_queue_moves() -> anyhow::Result<()>
+{
+    let (_cluster, client) = start().await?;
+    client.create_queue("jobs", QueueProperties::default()).await?;
+    let mut group = client.get_queue("jobs").await?.group;
+    let mut receiver = client.receiver("jobs", ReceiverOptions::default());
+    for round in 0..2 * GROUPS {
+        send(&client, "jobs", ["1", "2", "3"].map(Message::new).into()).await?;
+        let deliveries = recv_all(&mut receiver, 3).await?;
+
+        let mut dropped = client.transaction("jobs");
+        dropped.complete(&deliveries[0]).await?;
+        group = move_on(&client, "jobs", group).await?;
+        dropped.complete(&deliveries[1]).await?;
+        let spoken_for = receiver.complete(&deliveries[1]).await;
+        ensure!(spoken_for.is_err(), "round {round}: the transaction waits with this lock");
+        group = move_on(&client, "jobs", group).await?;
+        dropped.rollback().await?;
+        for delivery in &deliveries[..2] {
+            receiver.complete(delivery).await.with_context(|| format!("{round}: it is free"))?;
+        }
+
+        let mut kept = client.transaction("jobs");
+        kept.complete(&deliveries[2]).await?;
+        group = move_on(&client, "jobs", group).await?;
+        kept.commit().await.with_context(|| format!("round {round}: the lock is its own"))?;
+        let counters = client.get_queue("jobs").await?.counters.context("counters")?;
+        ensure!(counters.active == 0, "round {round}: {counters:?}");
+    }
     Ok(())
 }

@@ -341,9 +341,11 @@ impl Receiver {
             match answer.outcome {
                 Outcome::Settled { refused } => {
                     let mut arrived = arrived.lock();
-                    for token in &tokens {
+                    for (at, token) in (0..).zip(&tokens) {
+                        // Its lock may well be held on: by a transaction that waits with it, say (TX-9).
+                        let is_refused = refused.binary_search_by_key(&at, |(at, _)| *at).is_ok();
                         // What was abandoned may have come again before this answer.
-                        if arrived.get(&token.sequence) == Some(&token.nonce) {
+                        if !is_refused && arrived.get(&token.sequence) == Some(&token.nonce) {
                             arrived.remove(&token.sequence);
                         }
                     }

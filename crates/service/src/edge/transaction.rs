@@ -2,10 +2,11 @@
 //! connected to, and goes to the group as one command when it commits. Until then the group knows
 //! nothing of it; its leader remembers which locks are spoken for (TX-9).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use domain::{
-    Command, Commit, Destination, EntityId, EntityKind, LockToken, NewMessage, ONE_ENTITY,
+    Command, Commit, Destination, EntityId, EntityKind, GroupId, LockToken, NewMessage, ONE_ENTITY,
     Operation, Outcome, Performed, QueueId, Refusal, Send, SendVia, SequenceNumber,
     TransactionSize, split_subscription_path, validate,
 };
@@ -33,8 +34,8 @@ pub struct Transaction {
     shares: Vec<OwnedSemaphorePermit>,
     /// TX-3.
     expires_at: Option<Instant>,
-    /// The leader may know of locks.
-    marked: bool,
+    /// Groups whose leaders may know of locks: several, if the entity moved meanwhile (ENT-14).
+    marked: BTreeSet<GroupId>,
 }
 
 /// The entity it is about (TX-5).
@@ -77,7 +78,7 @@ impl Transactions<'_> {
             size: TransactionSize::default(),
             shares: Vec::new(),
             expires_at: None,
-            marked: false,
+            marked: BTreeSet::new(),
         }
     }
 
@@ -283,8 +284,10 @@ impl Transaction {
         let router = self.router.clone();
         let deadline = router.deadline();
         let (mut route, mut pause) = (router.route(entity, deadline).await?, PAUSE_MIN);
-        self.marked |= settles;
         loop {
+            if settles {
+                self.marked.insert(route.group);
+            }
             let answer = router.read(route.group, Read::Claim(claim.clone()), deadline).await;
             return match answer.map_err(|kind| Error::new(kind, entity))? {
                 ReadAnswer::Claimed => Ok(()),
@@ -302,10 +305,8 @@ impl Transaction {
     }
 
     fn unmark(&mut self) {
-        if let Some(Scope { route, .. }) = &self.scope
-            && std::mem::take(&mut self.marked)
-        {
-            self.router.end_claims(route.group, self.id);
+        for group in std::mem::take(&mut self.marked) {
+            self.router.end_claims(group, self.id);
         }
     }
 }
