@@ -357,3 +357,40 @@ fn every_crate_has_its_line_in_the_architecture() {
         assert!(told.contains(name.as_ref()), "{ARCHITECTURE} does not tell what '{name}' is");
     }
 }
+
+/// The version a file names in these words: what follows `before`, up to the first character that no version has.
+fn versions<'a>(text: &'a str, before: &str) -> Vec<&'a str> {
+    let version = |(at, _): (usize, &str)| {
+        let text = &text[at + before.len()..];
+        let is_of_version = |c: char| c.is_ascii_digit() || c == '.';
+        let end = text.find(|c| !is_of_version(c)).unwrap_or(text.len());
+        text[..end].trim_end_matches('.')
+    };
+    text.match_indices(before).map(version).filter(|version| !version.is_empty()).collect()
+}
+
+#[test]
+fn the_version_is_the_same_everywhere() {
+    let current = env!("CARGO_PKG_VERSION");
+    // A file, and what its version follows.
+    for (file, before) in [
+        ("README.md", "mayfly_"),
+        ("CHANGELOG.md", "\n## "),
+        ("deploy/compose/cluster/compose.yaml", "mayfly:"),
+        ("deploy/compose/emulator/compose.yaml", "mayfly:"),
+        ("deploy/helm/mayfly/Chart.yaml", "\nversion: "),
+        ("deploy/helm/mayfly/Chart.yaml", "\nappVersion: "),
+        ("docs/operations/install.md", "mayfly_"),
+        ("docs/operations/install.md", "mayfly-"),
+        ("docs/operations/install.md", "mayfly:"),
+        ("docs/releases.md", "current version is "),
+        ("docs/releases.md", "the tag `v"),
+    ] {
+        let text = std::fs::read_to_string(root().join(file)).expect(file);
+        let found = versions(&text, before);
+        // The changelog tells of older ones below.
+        let told = if file == "CHANGELOG.md" { &found[..found.len().min(1)] } else { &found[..] };
+        assert!(!told.is_empty(), "{file}: no version follows {before:?}");
+        assert!(told.iter().all(|told| *told == current), "{file}: {told:?} is not {current}");
+    }
+}
