@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use client::v1::{GroupStatus, StatusResponse};
 use client::{Client, Message, ReceiverOptions, SenderOptions};
+use domain::FEATURE_LEVEL_RULES_OF_0_2;
 use mayfly_tests::{Cluster, Load, LoadOptions, Settings};
 use tokio::sync::Mutex;
 
@@ -41,10 +43,12 @@ fn flip_a_bit(file: &Path) -> anyhow::Result<()> {
     Ok(fs::write(file, bytes)?)
 }
 
-/// Waits until a node that lost what it held has its vote in every group.
-async fn rebuilt(cluster: &mut Cluster, id: u64) -> anyhow::Result<()> {
+/// Waits until a node that lost what it held has its vote in every group, by what it has said since its log had so
+/// many bytes.
+async fn rebuilt(cluster: &mut Cluster, id: u64, since: usize) -> anyhow::Result<()> {
     let until = Instant::now() + Duration::from_secs(60);
-    while cluster.node_log(id).matches("this replica is a full member").count() < GROUPS {
+    let count = |log: &str| log[since..].matches("this replica is a full member").count();
+    while count(&cluster.node_log(id)) < GROUPS {
         ensure!(Instant::now() < until, "node {id} is not rebuilt: {}", cluster.last_words(id));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -65,7 +69,7 @@ async fn survives(harm: fn(&Path) -> anyhow::Result<()>, told: &str) -> anyhow::
 
     let begun = Instant::now();
     cluster.start_node(victim)?;
-    rebuilt(&mut cluster, victim).await?;
+    rebuilt(&mut cluster, victim, 0).await?;
     println!("node {victim} votes again after {:?}", begun.elapsed());
     let log = cluster.node_log(victim);
     let lines: Vec<&str> = log.lines().filter(|line| line.contains(told)).collect();
@@ -107,6 +111,138 @@ async fn a_node_with_a_cut_log_is_rebuilt_and_votes_again() -> anyhow::Result<()
 async fn a_node_that_cannot_tell_what_it_was_is_rebuilt_and_votes_again() -> anyhow::Result<()> {
     let garble = |data: &Path| flip_a_bit(&data.join("mayfly-data"));
     survives(garble, "mayfly-data: damaged: its checksum differs").await
+}
+
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let (entry, to) = (entry?.path(), to.to_owned());
+        let to = to.join(entry.file_name().context("a name")?);
+        match entry.is_dir() {
+            true => copy(&entry, &to)?,
+            false => drop(fs::copy(&entry, &to)?),
+        }
+    }
+    Ok(())
+}
+
+/// Starts a node again, and waits until it follows its leaders.
+async fn is_back(cluster: &mut Cluster, id: u64) -> anyhow::Result<()> {
+    cluster.start_node(id)?;
+    let itself = cluster.client_of(id)?;
+    let until = Instant::now() + Duration::from_secs(60);
+    let follows = |group: &GroupStatus| {
+        group.replicas.iter().any(|replica| replica.node == id && replica.reachable)
+    };
+    // It answers for itself, so that it is not taken for the process it was before.
+    while !itself
+        .status(false)
+        .await
+        .is_ok_and(|status| status.groups.len() == GROUPS && status.groups.iter().all(follows))
+    {
+        ensure!(Instant::now() < until, "node {id} is not back: {}", cluster.last_words(id));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
+
+/// A node of a cluster that has written more since is given back what it had.
+async fn is_given_back(cluster: &mut Cluster, id: u64, before: &Path) -> anyhow::Result<()> {
+    let data = cluster.data_path(id);
+    fs::remove_dir_all(&data)?;
+    copy(before, &data)?;
+    let since = cluster.node_log(id).len();
+    cluster.start_node(id)?;
+    let code = cluster.wait_ended(id).await?;
+    let last = cluster.last_words(id);
+    ensure!(code == Some(1), "it ended with {code:?}: {last}");
+    ensure!(last.contains(&format!("the data directory of node {id} is an old copy")), "{last}");
+    ensure!(!cluster.node_log(id)[since..].contains(" leading "), "it led");
+    cluster.start_node(id)?;
+    rebuilt(cluster, id, since).await?;
+    ensure!(data.join("damaged/log").exists(), "what it had was not laid aside");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_copy_of_a_data_directory_is_refused_and_its_node_rebuilt() -> anyhow::Result<()> {
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let mut cluster = Cluster::start(Settings::default()).await?;
+    let knows_levels = |status: &StatusResponse| status.feature_level >= FEATURE_LEVEL_RULES_OF_0_2;
+    cluster.wait_for_status("the feature level", knows_levels).await?;
+    let load = Load::start(&cluster.client()?, "orders", LoadOptions::default()).await?;
+    progress(&load, 200).await?;
+    let leader = cluster.leader_of("orders").await?;
+    let victim = cluster.ids().find(|id| *id != leader).context("three nodes")?;
+    // As it is while it runs, which is what a snapshot of a machine holds: the copy is made of a process that was
+    // killed, and nothing else tells it from the files of before the kill.
+    cluster.kill(victim)?;
+    let before = cluster.dir().join("before");
+    copy(&cluster.data_path(victim), &before)?;
+    is_back(&mut cluster, victim).await?;
+    // What it writes it says with its next calls; it makes some every second.
+    let heard = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < heard {
+        progress(&load, 50).await?;
+    }
+    cluster.kill(victim)?;
+    is_given_back(&mut cluster, victim, &before).await?;
+    progress(&load, 200).await?;
+    let verdict = load.finish().await?;
+    assert!(verdict.holds(), "{:?}", verdict.violations);
+
+    // And by nodes that have themselves started since they heard it.
+    fs::remove_dir_all(&before)?;
+    copy(&cluster.data_path(victim), &before)?;
+    let client = cluster.client()?;
+    client.create_queue("bulk", Default::default()).await?;
+    send(&client, 50, 100).await?;
+    cluster.wait_caught_up().await?;
+    for id in cluster.ids() {
+        cluster.stop(id)?;
+    }
+    for id in cluster.ids().filter(|id| *id != victim) {
+        cluster.start_node(id)?;
+    }
+    is_given_back(&mut cluster, victim, &before).await?;
+    let completed = receive_all(&client).await?;
+    ensure!(completed == 50, "{completed} of 50 were completed");
+
+    // Nothing was written since this copy was made: it is as good as what was there.
+    cluster.wait_caught_up().await?;
+    for id in cluster.ids() {
+        cluster.stop(id)?;
+    }
+    let (data, copied) = (cluster.data_path(victim), cluster.dir().join("equal"));
+    fs::remove_dir_all(data.join("damaged"))?;
+    copy(&data, &copied)?;
+    fs::remove_dir_all(&data)?;
+    copy(&copied, &data)?;
+    for id in cluster.ids() {
+        cluster.start_node(id)?;
+    }
+    cluster.wait_ready().await?;
+
+    // All disks are lost, the cluster is founded again, and then somebody finds a disk.
+    for id in cluster.ids() {
+        cluster.stop(id)?;
+        fs::remove_dir_all(cluster.data_path(id))?;
+    }
+    for id in cluster.ids() {
+        cluster.start_node(id)?;
+    }
+    cluster.wait_ready().await?;
+    cluster.stop(victim)?;
+    fs::remove_dir_all(&data)?;
+    copy(&copied, &data)?;
+    cluster.start_node(victim)?;
+    let (code, last) = (cluster.wait_ended(victim).await?, cluster.last_words(victim));
+    ensure!(code == Some(1) && last.contains("that was founded another time"), "{code:?}: {last}");
+    ensure!(!data.join("damaged/log").exists(), "which of both is right a person knows");
+    fs::remove_dir_all(&data)?;
+    let since = cluster.node_log(victim).len();
+    cluster.start_node(victim)?;
+    rebuilt(&mut cluster, victim, since).await
 }
 
 /// It has nobody to be rebuilt from: what it has is left as it is.
@@ -209,7 +345,7 @@ async fn a_flipped_bit_in_a_message_is_never_delivered_and_its_node_is_rebuilt()
         ensure!(last.contains(part), "no '{part}' in: {last}");
     }
     cluster.start_node(victim)?;
-    rebuilt(&mut cluster, victim).await?;
+    rebuilt(&mut cluster, victim, 0).await?;
     let completed = receiving.await??;
     ensure!(completed == u64::from(COUNT), "{completed} of {COUNT} were completed");
 

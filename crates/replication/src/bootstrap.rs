@@ -19,7 +19,7 @@ use tracing::info;
 
 use crate::Error;
 use crate::blocking::run_blocking;
-use crate::peer::connection::Peers;
+use crate::peer::connection::{Outdated, Peers};
 use crate::peer::v1::{RecallReply, RecallRequest};
 
 const ASK_EVERY: Duration = Duration::from_millis(100);
@@ -37,10 +37,11 @@ pub(crate) async fn find_provenance(
     let is_lost = match data.provenance() {
         Provenance::New => false,
         Provenance::Lost => true,
-        Provenance::Founder(_) | Provenance::Returned(_) => return Ok(()),
+        Provenance::Founder(_) | Provenance::Returned(_) => {
+            return check_age(node, data, peers).await;
+        }
     };
-    let mut others = peers.nodes();
-    others.retain(|other| *other != node);
+    let others = others(node, peers);
     let mut last_round = None;
     let mut tell_at = Instant::now() + SILENT_MAX;
     let provenance = loop {
@@ -89,6 +90,32 @@ pub(crate) async fn find_provenance(
     let data = data.clone();
     let settled = run_blocking(move || data.settle(provenance)).await;
     settled.map_err(|_| Error::Stopped)?.map_err(Error::Data)
+}
+
+fn others(node: u64, peers: &Peers) -> Vec<u64> {
+    peers.nodes().into_iter().filter(|other| *other != node).collect()
+}
+
+/// Whether a peer that answers knows this node's directory to be an old one. Asked before the node speaks or votes; who
+/// starts when nobody answers is told later.
+async fn check_age(node: u64, data: &DataDir, peers: &Arc<Peers>) -> Result<(), Error> {
+    let answers = ask(peers, &others(node, peers)).await;
+    match (peers.has_outdated(), peers.founded_apart()) {
+        (Some(told), _) => Err(outdated(told, data.clone()).await),
+        (None, Some(by)) if answers.is_empty() => Err(Error::FoundedApart { node, by }),
+        (None, _) => Ok(()),
+    }
+}
+
+/// Has the next start lay this node's data aside, for what a peer knows about them.
+pub(crate) async fn outdated(told: Outdated, data: DataDir) -> Error {
+    let Outdated { by, why } = told;
+    let note = why.clone();
+    match run_blocking(move || data.distrust(&note)).await {
+        Ok(Ok(())) => Error::Outdated { by, why },
+        Ok(Err(noting)) => Error::Data(noting),
+        Err(_) => Error::Stopped,
+    }
 }
 
 /// A round of questions; who is silent is missing.

@@ -25,6 +25,18 @@ pub enum Error {
          one another node.id and an empty data directory"
     )]
     Taken { node: u64, by: u64 },
+    /// What was promised from it is forgotten in it, or was promised to others.
+    #[error(
+        "node {by} refuses this node: {why}. The next start lays the data aside, in 'damaged/', and the node is \
+         rebuilt from its peers"
+    )]
+    Outdated { by: u64, why: String },
+    /// Which of both is right a person knows.
+    #[error(
+        "node {by} is of a cluster of this id that was founded another time than the one node {node} has the data of; \
+         if all disks were lost meanwhile, give node {node} an empty data directory"
+    )]
+    FoundedApart { node: u64, by: u64 },
     #[error(
         "node {node} was removed from the cluster; its data directory is of no use any more. To add this \
          machine again, start it with --join, another node.id and an empty data directory"

@@ -24,7 +24,9 @@ use crate::peer::channel::{self, Channel};
 use crate::peer::clocks;
 use crate::peer::connection::{Peer, Peers};
 use crate::peer::description;
-use crate::peer::identity::{Check, Identity, Removed};
+use crate::peer::identity::{Check, Directory, Identity, Removed};
+use crate::peer::notes::PeerNotes;
+use crate::peer::processes::ProcessRegistry;
 use crate::peer::server::PeerPort;
 use crate::peer::v1;
 use crate::raft::config::raft_config;
@@ -68,6 +70,7 @@ struct Shared {
     /// Nodes that are refused.
     removed: Removed,
     runs: Arc<Runs>,
+    peer_notes: PeerNotes,
     stop: watch::Sender<bool>,
     threads: Handle,
 }
@@ -117,9 +120,13 @@ impl Replication {
         let (threads, runtime) = Threads::start(config.threads)?;
         let _inside = threads.enter();
 
-        let directory_id = config.data.as_ref().map_or(0, DataDir::id);
+        let directory = Directory {
+            id: config.data.as_ref().map_or(0, DataDir::id),
+            written: log.synced_writes(),
+            founding: config.data.as_ref().map(DataDir::founding).unwrap_or_default(),
+        };
         let Config { cluster_id, proof, .. } = &config;
-        let identity = Identity::new(config.node, directory_id, cluster_id, proof);
+        let identity = Identity::new(config.node, directory, cluster_id, proof);
         let runs = Arc::new(Runs::new(config.node, identity.run()));
         let addresses = Arc::new(RwLock::new(config.peers));
         let peers = Peers::new(identity.clone(), addresses.clone(), config.dialler, runs.clone());
@@ -133,7 +140,11 @@ impl Replication {
             runs: runs.clone(),
         };
         let removed = Removed::default();
-        let check = Check::new(identity, addresses, removed.clone(), runs.clone());
+        let remembered = config.data.as_ref().map(DataDir::heard).unwrap_or_default();
+        let registry = Arc::new(Mutex::new(ProcessRegistry::new(remembered)));
+        let peer_notes = PeerNotes { registry: registry.clone(), data: config.data.clone() };
+        threads.spawn(peer_notes.clone().run());
+        let check = Check::new(identity, addresses, removed.clone(), runs.clone(), registry);
         let serve = port.bind(config.listen, config.doorkeeper, check, stopped(stopping))?;
         threads.spawn(async move {
             if let Err(error) = serve.await {
@@ -158,8 +169,17 @@ impl Replication {
             limits: config.limits,
         };
         let starting = Mutex::default();
-        let shared =
-            Shared { site, groups, disk, starting, removed, runs, stop, threads: threads.clone() };
+        let shared = Shared {
+            site,
+            groups,
+            disk,
+            starting,
+            removed,
+            runs,
+            peer_notes,
+            stop,
+            threads: threads.clone(),
+        };
         Ok(Replication { shared: Arc::new(shared), _threads: Arc::new(runtime) })
     }
 
@@ -273,6 +293,20 @@ impl Replication {
         let Site { node, peers, .. } = &self.shared.site;
         peers.removed().await;
         Error::Removed { node: *node }
+    }
+
+    /// Resolves once a peer has refused this node for its data directory, which it knows to be an old one: the next start
+    /// lays the data aside.
+    pub async fn outdated(&self) -> Error {
+        let Site { peers, data, .. } = &self.shared.site;
+        let told = peers.outdated().await;
+        match data {
+            Some(data) => {
+                let noted = bootstrap::outdated(told, data.clone());
+                self.shared.threads.spawn(noted).await.unwrap_or(Error::Stopped)
+            }
+            None => Error::Outdated { by: told.by, why: told.why },
+        }
     }
 
     /// Appends an encoded `domain::Entry` to a group this node leads. It is queued before this
@@ -517,6 +551,7 @@ impl Replication {
             let groups = shared.groups.all();
             hand_over(&groups).await;
             stop(shared.groups.clear()).await;
+            shared.peer_notes.write().await;
             shared.stop.send_replace(true);
         });
         if work.await.is_err() {

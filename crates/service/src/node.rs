@@ -254,6 +254,7 @@ impl RunningNode {
         tokio::select! {
             error = joining => error,
             error = self.replication.taken() => error,
+            error = self.replication.outdated() => error,
             error = self.replication.removed() => error,
         }
     }

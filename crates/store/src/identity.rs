@@ -10,6 +10,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use domain::{FEATURE_LEVEL_KNOWN, FEATURE_LEVEL_RULES_OF_0_2};
 use parking_lot::Mutex;
@@ -61,6 +62,14 @@ impl Provenance {
     }
 }
 
+/// What a node was heard to have written ([`LogDisk::synced_writes`](crate::LogDisk::synced_writes)), into which of its
+/// data directories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    pub directory_id: u32,
+    pub writes: u64,
+}
+
 /// A node's data directory: `log/`, `rows/` and a small file that says whose they are. Clones share
 /// it.
 #[derive(Clone, Debug)]
@@ -68,6 +77,7 @@ pub struct DataDir {
     path: PathBuf,
     identity: Identity,
     state: Arc<Mutex<DirectoryState>>,
+    founding: Arc<AtomicU32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +87,15 @@ struct DirectoryState {
     provenance: Provenance,
     /// The cluster's feature level, once it is one that 0.1 does not know.
     level: u32,
+    /// Of other nodes, as they said; kept with a level only.
+    heard: BTreeMap<u64, Written>,
+}
+
+impl DirectoryState {
+    /// Of a directory that nobody has met.
+    fn new(provenance: Provenance) -> DirectoryState {
+        DirectoryState { id: draw(), provenance, level: 0, heard: BTreeMap::new() }
+    }
 }
 
 impl DataDir {
@@ -90,8 +109,15 @@ impl DataDir {
             Err(error @ Error::Corrupt { .. }) if rebuilt => lose(path, wanted, &error)?,
             read => read?,
         };
+        let founding = Arc::new(AtomicU32::new(founding(&state.provenance)));
         let state = Arc::new(Mutex::new(state));
-        Ok(DataDir { path: path.to_owned(), identity: wanted, state })
+        Ok(DataDir { path: path.to_owned(), identity: wanted, state, founding })
+    }
+
+    /// What tells the founding of its cluster from every other under the same id, for as long as it is open; 0 where
+    /// that is not known (yet).
+    pub fn founding(&self) -> Arc<AtomicU32> {
+        self.founding.clone()
     }
 
     /// What tells this directory from every other this node ever had.
@@ -118,6 +144,7 @@ impl DataDir {
         let mut state = self.state.lock();
         let settled = DirectoryState { provenance, ..state.clone() };
         save(&self.path, self.identity, &settled)?;
+        self.founding.store(founding(&settled.provenance), Ordering::Relaxed);
         *state = settled;
         Ok(())
     }
@@ -150,6 +177,32 @@ impl DataDir {
         save(&self.path, self.identity, &reached)?;
         *state = reached;
         Ok(())
+    }
+
+    /// What other nodes were heard to have written, when this was last remembered.
+    pub fn heard(&self) -> BTreeMap<u64, Written> {
+        self.state.lock().heard.clone()
+    }
+
+    /// Remembers what other nodes have written, so that an old copy of one of their directories is known as that after a
+    /// restart, too. A cluster whose directories 0.1 can read remembers nothing: that version would refuse the file. On
+    /// disk when this returns.
+    pub fn remember(&self, heard: BTreeMap<u64, Written>) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        if state.level == 0 || state.heard == heard {
+            return Ok(());
+        }
+        let remembering = DirectoryState { heard, ..state.clone() };
+        save(&self.path, self.identity, &remembering)?;
+        *state = remembering;
+        Ok(())
+    }
+
+    /// Leaves a note that the data are not to be trusted, for the next start to lay them aside.
+    pub fn distrust(&self, why: &str) -> Result<(), Error> {
+        // Several may find out at once, and the note is written aside first.
+        let _alone = self.state.lock();
+        damage::note(&self.path, why)
     }
 
     /// Opens both databases. Where `rebuilt` says that peers hold what this node holds, data that
@@ -216,6 +269,20 @@ fn corrupt(path: &Path, reason: &str) -> Error {
     Error::Corrupt { path: path.to_owned(), reason: reason.to_owned() }
 }
 
+/// See [`DataDir::founding`].
+fn founding(provenance: &Provenance) -> u32 {
+    match provenance.founders() {
+        founders if founders.is_empty() => 0,
+        founders => crc32fast::hash(listed(&founders).as_bytes()).max(1),
+    }
+}
+
+/// As in the file.
+fn listed(founders: &Founders) -> String {
+    let founders = founders.iter().map(|(node, id)| format!("{node}:{id:08x}"));
+    founders.collect::<Vec<String>>().join(" ")
+}
+
 /// A number nobody drew before, as good as certainly; not 0.
 fn draw() -> u32 {
     rand::random::<u32>().max(1)
@@ -243,7 +310,7 @@ fn lose(path: &Path, identity: Identity, why: &Error) -> Result<DirectoryState, 
     }
     damage::note(path, &why.to_string())?;
     damage::lay_aside(path, &[FILE])?;
-    let state = DirectoryState { id: draw(), provenance: Provenance::Lost, level: 0 };
+    let state = DirectoryState::new(Provenance::Lost);
     save(path, identity, &state)?;
     Ok(state)
 }
@@ -255,7 +322,7 @@ fn bind(path: &Path, identity: Identity) -> Result<DirectoryState, Error> {
             return Err(corrupt(path, &reason));
         }
     }
-    let state = DirectoryState { id: draw(), provenance: Provenance::New, level: 0 };
+    let state = DirectoryState::new(Provenance::New);
     save(path, identity, &state)?;
     Ok(state)
 }
@@ -271,17 +338,19 @@ fn text(identity: Identity, state: &DirectoryState) -> String {
         Provenance::Returned(founders) => ("returned", Some(founders)),
         Provenance::Lost => ("lost", None),
     };
-    let founders = founders.into_iter().flatten();
-    let founders: Vec<String> = founders.map(|(node, id)| format!("{node}:{id:08x}")).collect();
+    let founders = founders.map(listed).unwrap_or_default();
     let format = if state.level == 0 { FORMAT } else { FORMAT_OF_A_LEVEL };
     let mut text = format!(
         "format = {format}\n{}birth = {:08x}\nstanding = {standing}\nfounders = {}\n",
         named(identity),
         state.id,
-        founders.join(" ")
+        founders
     );
     if state.level > 0 {
-        let _ = writeln!(text, "level = {}", state.level); // As below.
+        let heard =
+            |(node, of): (&u64, &Written)| format!("{node}:{:08x}:{}", of.directory_id, of.writes);
+        let heard: Vec<String> = state.heard.iter().map(heard).collect();
+        let _ = writeln!(text, "level = {}\nheard = {}", state.level, heard.join(" ")); // As below.
     }
     let sum = crc32fast::hash(text.as_bytes());
     let _ = writeln!(text, "sum = {sum:08x}"); // Writing to a string cannot fail.
@@ -334,7 +403,7 @@ impl Fields<'_> {
             "lost" => Provenance::Lost,
             _ => return Err(corrupt(self.file, "its 'standing' is unknown")),
         };
-        Ok(DirectoryState { id, provenance, level: 0 })
+        Ok(DirectoryState { id, ..DirectoryState::new(provenance) })
     }
 
     fn state_of_a_level(&self) -> Result<DirectoryState, Error> {
@@ -343,7 +412,12 @@ impl Fields<'_> {
             let known = FEATURE_LEVEL_KNOWN;
             return Err(Error::LevelUnknown { path: self.file.into(), level, known });
         }
-        Ok(DirectoryState { level, ..self.state()? })
+        // Not every version that knows levels wrote down whom it heard.
+        let heard = match self.get("heard") {
+            Ok(_) => self.number("heard", heard)?,
+            Err(_) => BTreeMap::new(),
+        };
+        Ok(DirectoryState { level, heard, ..self.state()? })
     }
 
     fn sum(&self) -> Result<u32, Error> {
@@ -380,6 +454,16 @@ fn founders(text: &str) -> Option<Founders> {
     text.split_whitespace().map(founder).collect()
 }
 
+fn heard(text: &str) -> Option<BTreeMap<u64, Written>> {
+    let heard = |of: &str| {
+        let mut parts = of.split(':');
+        let (node, id, writes) = (parts.next()?, parts.next()?, parts.next()?);
+        let directory_id = u32::from_str_radix(id, 16).ok()?;
+        Some((node.parse().ok()?, Written { directory_id, writes: writes.parse().ok()? }))
+    };
+    text.split_whitespace().map(heard).collect()
+}
+
 /// Damage of somebody else's file is theirs to hear of.
 fn check(file: &Path, text: &str, wanted: Identity) -> Result<DirectoryState, Error> {
     let fields = Fields { file, text };
@@ -408,7 +492,7 @@ impl Fields<'_> {
             // It has lost nothing that anybody noticed.
             FORMAT_BEFORE_IDS => {
                 let provenance = Provenance::Founder(Founders::new());
-                Ok(DirectoryState { id: 1, provenance, level: 0 })
+                Ok(DirectoryState { id: 1, ..DirectoryState::new(provenance) })
             }
             FORMAT => self.state(),
             FORMAT_OF_A_LEVEL => self.state_of_a_level(),
@@ -444,6 +528,9 @@ mod tests {
         data.settle(Provenance::Founder(Founders::new())).expect("settled");
         let again = DataDir::open(dir.path(), OURS, true).expect("it is known");
         assert!(again.has_reached(first), "{again:?}");
+        let heard = BTreeMap::from([(2, Written { directory_id: 0xab, writes: 1_234_567 })]);
+        data.remember(heard.clone()).expect("remembered");
+        assert_eq!(DataDir::open(dir.path(), OURS, true).expect("it is known").heard(), heard);
         data.reach_level(known + 1).expect("noted");
         let error = DataDir::open(dir.path(), OURS, true).expect_err("it is not").to_string();
         assert!(error.contains(&format!("feature level {}", known + 1)), "{error}");
@@ -475,14 +562,18 @@ mod tests {
     #[test]
     fn what_a_node_is_survives_and_no_bit_of_it_changes_unnoticed() {
         let founders = Founders::from([(1, 7), (2, u32::MAX)]);
-        for provenance in [
-            Provenance::New,
-            Provenance::Founder(founders.clone()),
-            Provenance::Returned(founders),
-            Provenance::Returned(Founders::new()),
-            Provenance::Lost,
+        let written = Written { directory_id: 0x0a0b_0c0d, writes: u64::MAX };
+        let heard = BTreeMap::from([(1, written), (3, Written { writes: 0, ..written })]);
+        let level = FEATURE_LEVEL_RULES_OF_0_2;
+        for (provenance, level, heard) in [
+            (Provenance::New, 0, BTreeMap::new()),
+            (Provenance::Founder(founders.clone()), 0, BTreeMap::new()),
+            (Provenance::Returned(founders.clone()), level, BTreeMap::new()),
+            (Provenance::Founder(founders), level, heard),
+            (Provenance::Returned(Founders::new()), 0, BTreeMap::new()),
+            (Provenance::Lost, 0, BTreeMap::new()),
         ] {
-            let state = DirectoryState { id: 0x9f3c_11aa, provenance, level: 0 };
+            let state = DirectoryState { id: 0x9f3c_11aa, provenance, level, heard };
             let file = Path::new("file");
             let text = text(OURS, &state);
             assert_eq!(check(file, &text, OURS).expect("it is right"), state);
@@ -516,11 +607,8 @@ mod tests {
     /// Only what may be this node's own is laid aside.
     #[test]
     fn a_damaged_file_that_names_another_is_refused_and_a_damaged_name_is_not_believed() {
-        let state = DirectoryState {
-            id: 7,
-            provenance: Provenance::Founder(Founders::from([(1, 7)])),
-            level: 0,
-        };
+        let founder = Provenance::Founder(Founders::from([(1, 7)]));
+        let state = DirectoryState { id: 7, ..DirectoryState::new(founder) };
         let (ours, theirs) = (text(OURS, &state), text(Identity { node: 2, ..OURS }, &state));
         let (file, damaged) = (Path::new("file"), |text: &str| text.replace("founder", "f0under"));
         for (text, told) in [

@@ -17,7 +17,7 @@ mod rows;
 
 pub use disk::{DiskSpace, disk_space};
 pub use error::Error;
-pub use identity::{DataDir, Founders, Identity, Provenance};
+pub use identity::{DataDir, Founders, Identity, Provenance, Written};
 pub use log::{Done, Incarnation, LogDisk, LogRecord, LogStore, Lost, Shortened, lose_unsynced};
 pub use options::{Durability, Options, SyncReport};
 pub use rows::{

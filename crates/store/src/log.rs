@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
 use domain::GroupId;
@@ -104,6 +105,12 @@ pub trait LogDisk: Send + Sync {
 
     /// The last index known to be on disk.
     fn synced_index(&self, group: GroupId) -> u64;
+
+    /// How many writes are known to be on disk, votes among them, since the log was made, as it goes on: no later
+    /// start finds fewer in it. It stays 0 where nobody counts.
+    fn synced_writes(&self) -> Arc<AtomicU64> {
+        Arc::default()
+    }
 
     /// Bytes of entries kept, of all groups. After a restart, older entries are reckoned from the
     /// size of their files.

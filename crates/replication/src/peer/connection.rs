@@ -19,7 +19,9 @@ use tonic::{Code, Status};
 use tower::{Service, service_fn};
 use tracing::{info, warn};
 
-use super::identity::{Identity, PeerAddresses, REFUSED, REMOVED, Sign, TAKEN};
+use super::identity::{
+    FOUNDED_APART, Identity, OUTDATED, PeerAddresses, REFUSED, REMOVED, Sign, TAKEN,
+};
 use super::knock::Knock;
 use super::v1::peer_client::PeerClient;
 use super::{CONNECTION_WINDOW_BYTES, FRAME_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES};
@@ -47,8 +49,19 @@ pub(crate) struct Peers {
 #[derive(Clone, Default)]
 struct Told {
     taken: Taken,
+    /// Set once a peer has told this process that its data directory is an old one.
+    outdated: Arc<watch::Sender<Option<Outdated>>>,
+    /// Set once a peer has told this process that they are of different foundings; which peer.
+    founded_apart: Arc<Mutex<Option<u64>>>,
     /// Set once a peer has said that this node is no part of the cluster any more.
     removed: Arc<watch::Sender<bool>>,
+}
+
+/// What a peer has against a data directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Outdated {
+    pub by: u64,
+    pub why: String,
 }
 
 /// Set once a peer has told this process that another one is this node.
@@ -85,12 +98,22 @@ impl Peers {
 
     /// Resolves once a peer hears another process as this node; which peer it is.
     pub async fn taken(&self) -> u64 {
-        let mut told = self.told.taken.subscribe();
-        match told.wait_for(Option::is_some).await.map(|by| *by) {
-            Ok(Some(by)) => by,
-            // The sender is this object's.
-            Ok(None) | Err(_) => std::future::pending().await,
-        }
+        told_by(&self.told.taken).await
+    }
+
+    /// Resolves once a peer refuses this node for its data directory, which it knows to be an old one.
+    pub async fn outdated(&self) -> Outdated {
+        told_by(&self.told.outdated).await
+    }
+
+    /// The peer that refuses this node because they are of different foundings of the cluster.
+    pub fn founded_apart(&self) -> Option<u64> {
+        *self.told.founded_apart.lock()
+    }
+
+    /// As [`Peers::outdated`], if one has said so already.
+    pub fn has_outdated(&self) -> Option<Outdated> {
+        self.told.outdated.borrow().clone()
     }
 
     /// How each node answers that has an address.
@@ -132,6 +155,14 @@ impl Peers {
             Arc::new(Peer::new(node, endpoint, &dial, sign, self.told.clone(), knock))
         });
         Some(peer.clone())
+    }
+}
+
+/// What was told, once it is.
+async fn told_by<T: Clone>(told: &watch::Sender<Option<T>>) -> T {
+    match told.subscribe().wait_for(Option::is_some).await.map(|told| told.clone()) {
+        Ok(Some(told)) => told,
+        Ok(None) | Err(_) => std::future::pending().await, // The sender is there.
     }
 }
 
@@ -272,8 +303,15 @@ impl Peer {
             return false;
         }
         let why = status.metadata().get(REFUSED).and_then(|why| why.to_str().ok());
+        if why == Some(FOUNDED_APART) {
+            *self.told.founded_apart.lock() = Some(self.node);
+        }
         match why {
             Some(TAKEN) => drop(self.told.taken.send_replace(Some(self.node))),
+            Some(OUTDATED) => {
+                let told = Outdated { by: self.node, why: status.message().to_owned() };
+                self.told.outdated.send_replace(Some(told));
+            }
             Some(REMOVED) => drop(self.told.removed.send_replace(true)),
             _ => {
                 status.message().clone_into(&mut self.refusal.lock());

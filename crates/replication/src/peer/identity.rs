@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
@@ -29,17 +30,37 @@ const FROM: &str = "mayfly-from";
 const TO: &str = "mayfly-to";
 const PROCESS: &str = "mayfly-process";
 const SECRET: &str = "mayfly-secret";
+/// So many writes are on disk in the caller's data directory. Absent: it does not count them.
+const WRITTEN: &str = "mayfly-written";
+/// Which founding of the cluster the caller's data directory is of ([`store::DataDir::founding`]). Absent: it does not
+/// know.
+const FOUNDING: &str = "mayfly-founding";
 
 /// In a refusal that ends the process refused, why: a status alone may be that of a stranger, such as
 /// another service at a mistaken address.
 pub(super) const REFUSED: &str = "mayfly-refused";
 /// Another process is this node.
 pub(super) const TAKEN: &str = "taken";
+/// The node's data directory is an old copy.
+pub(super) const OUTDATED: &str = "outdated";
+/// The node is of another founding of the cluster. Both sides say so, and which is right a person knows.
+pub(super) const FOUNDED_APART: &str = "founded-apart";
 /// The node was removed from the cluster.
 pub(super) const REMOVED: &str = "removed";
 
 /// Distinct refusals that are logged; a port scan must not fill the log, nor memory.
 const REFUSALS_MAX: usize = 256;
+
+/// A node's data directory, as its peers hear of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Directory {
+    /// 0 where there is none.
+    pub id: u32,
+    /// As in [`store::LogDisk::synced_writes`].
+    pub written: Arc<AtomicU64>,
+    /// As in [`store::DataDir::founding`].
+    pub founding: Arc<AtomicU32>,
+}
 
 /// What a node says of itself and expects of others.
 #[derive(Clone, Debug)]
@@ -49,21 +70,22 @@ pub(crate) struct Identity {
     cluster: Vec<u8>,
     secret: Option<Vec<u8>>,
     is_by_credential: bool,
+    directory: Directory,
 }
 
 impl Identity {
-    /// `directory_id`: 0 where there is no data directory.
-    pub fn new(node: u64, directory_id: u32, cluster_id: &str, proof: &Proof) -> Identity {
+    pub fn new(node: u64, directory: Directory, cluster_id: &str, proof: &Proof) -> Identity {
         let secret = match proof {
             Proof::Secret(secret) => Some(hex(secret.as_bytes())),
             Proof::Nothing | Proof::Credential => None,
         };
         Identity {
             node,
-            process: Process { directory_id, run: rand::random() },
+            process: Process { directory_id: directory.id, run: rand::random() },
             cluster: hex(cluster_id.as_bytes()),
             secret,
             is_by_credential: *proof == Proof::Credential,
+            directory,
         }
     }
 }
@@ -90,6 +112,7 @@ pub(crate) struct Caller {
 #[derive(Clone, Debug)]
 pub(crate) struct Sign {
     pairs: Arc<[(&'static str, AsciiMetadataValue)]>,
+    directory: Directory,
 }
 
 impl Sign {
@@ -109,7 +132,7 @@ impl Sign {
             secret.set_sensitive(true);
             pairs.push((SECRET, secret));
         }
-        Sign { pairs: pairs.into() }
+        Sign { pairs: pairs.into(), directory: identity.directory.clone() }
     }
 }
 
@@ -117,6 +140,14 @@ impl Interceptor for Sign {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         for (key, value) in self.pairs.iter() {
             request.metadata_mut().insert(MetadataKey::<Ascii>::from_static(key), value.clone());
+        }
+        let Directory { written, founding, .. } = &self.directory;
+        let (written, founding) =
+            (written.load(Ordering::Relaxed), founding.load(Ordering::Relaxed));
+        for (key, value) in [(WRITTEN, written), (FOUNDING, founding.into())] {
+            if value > 0 {
+                request.metadata_mut().insert(key, AsciiMetadataValue::from(value));
+            }
         }
         Ok(request)
     }
@@ -140,6 +171,10 @@ enum Reason {
     Taken(u64),
     /// Another process did a moment ago.
     Doubtful(u64),
+    /// The caller's directory holds less than was once in it.
+    Outdated(u64),
+    /// The caller's directory is of another founding of the cluster.
+    Founding(u64),
     /// The caller's node is no part of the cluster any more.
     Removed(u64),
 }
@@ -185,6 +220,16 @@ impl fmt::Display for Reason {
                 "another process runs as node {node} already; end it, or give this one another node.id \
                  and data directory"
             ),
+            Reason::Outdated(node) => write!(
+                f,
+                "the data directory of node {node} is an old copy: it holds less than was written to it, \
+                 which votes and acknowledgements were given for"
+            ),
+            Reason::Founding(node) => write!(
+                f,
+                "the data directory of node {node} is of a cluster of this id that was founded another time; \
+                 give the node whose data are from before an empty one"
+            ),
             Reason::Removed(node) => write!(f, "node {node} was removed from the cluster"),
             Reason::Doubtful(node) => {
                 write!(f, "another process ran as node {node} a moment ago; ask again")
@@ -221,9 +266,10 @@ impl Check {
         addresses: PeerAddresses,
         removed: Removed,
         runs: Arc<Runs>,
+        registry: Arc<Mutex<ProcessRegistry>>,
     ) -> Check {
-        let (registry, refusals) = Default::default();
-        Check { identity: Arc::new(identity), registry, runs, refusals, addresses, removed }
+        let (identity, refusals) = (Arc::new(identity), Arc::default());
+        Check { identity, registry, runs, refusals, addresses, removed }
     }
 
     /// Whether the connection was opened by the node that the call is said to come from.
@@ -274,9 +320,15 @@ impl Check {
         if self.removed.read().contains(&node) {
             return Err(Reason::Removed(node));
         }
+        let ours = here.directory.founding.load(Ordering::Relaxed);
+        let theirs = read(metadata, FOUNDING).unwrap_or(0);
+        if ours > 0 && theirs > 0 && ours != theirs {
+            return Err(Reason::Founding(node));
+        }
         let (claim, current) = {
             let mut registry = self.registry.lock();
-            (registry.claim(node, process, Instant::now()), registry.current(node))
+            let writes = read(metadata, WRITTEN);
+            (registry.claim(node, process, writes, Instant::now()), registry.current(node))
         };
         if current == Some(process) {
             self.runs.hear(node, process.short());
@@ -285,6 +337,7 @@ impl Check {
             Claim::Granted => Ok(Caller { node, run: process.short() }),
             Claim::Doubtful => Err(Reason::Doubtful(node)),
             Claim::Taken => Err(Reason::Taken(node)),
+            Claim::Outdated => Err(Reason::Outdated(node)),
         }
     }
 
@@ -301,6 +354,8 @@ impl Check {
         let mut status = Status::permission_denied(reason.to_string());
         let ends = match reason {
             Reason::Taken(_) => Some(TAKEN),
+            Reason::Outdated(_) => Some(OUTDATED),
+            Reason::Founding(_) => Some(FOUNDED_APART),
             Reason::Removed(_) => Some(REMOVED),
             _ => None,
         };
@@ -348,13 +403,21 @@ mod tests {
         Ok(checked.extensions().get::<Caller>().expect("a caller").node)
     }
 
+    fn directory(id: u32) -> Directory {
+        Directory { id, ..Directory::default() }
+    }
+
     fn check(here: Identity, addresses: PeerAddresses, removed: Removed) -> Check {
         let runs = Arc::new(Runs::new(here.node, here.run()));
-        Check::new(here, addresses, removed, runs)
+        Check::new(here, addresses, removed, runs, Arc::default())
     }
 
     fn check_of(node: u64, removed: Removed) -> Check {
-        check(Identity::new(node, 7, "c", &Proof::Nothing), PeerAddresses::default(), removed)
+        check(
+            Identity::new(node, directory(7), "c", &Proof::Nothing),
+            PeerAddresses::default(),
+            removed,
+        )
     }
 
     /// Of node 1, or of whoever is reached at `n3:1`.
@@ -388,10 +451,10 @@ mod tests {
             (None, 1, Some("s"), Err("came without a certificate")),
             (shown(), 1, Some("s"), Ok(1)),
         ] {
-            let here = Identity::new(2, 7, "c", &Proof::Credential);
+            let here = Identity::new(2, directory(7), "c", &Proof::Credential);
             let proof =
                 secret.map_or(Proof::Credential, |secret: &str| Proof::Secret(secret.into()));
-            let caller = Identity::new(node, 7, "c", &proof);
+            let caller = Identity::new(node, directory(7), "c", &proof);
             let mut request = Sign::new(&caller, 2).call(Request::new(())).expect("signed");
             assert_eq!(request.metadata().contains_key(SECRET), secret.is_some());
             if let Some(shown) = shown {
@@ -413,7 +476,7 @@ mod tests {
     fn only_the_right_peer_of_the_right_cluster_with_the_right_secret_gets_in() {
         let node = |node, cluster, secret: Option<&str>| {
             let proof = secret.map_or(Proof::Nothing, |secret| Proof::Secret(secret.to_owned()));
-            Identity::new(node, 7, cluster, &proof)
+            Identity::new(node, directory(7), cluster, &proof)
         };
         let here = || node(2, "c", Some("s\n\u{e9}"));
         assert_eq!(answer(node(1, "c", Some("s\n\u{e9}")), 2, here()), Ok(1));
@@ -432,14 +495,14 @@ mod tests {
 
     #[test]
     fn who_speaks_another_protocol_is_told_which_side_is_old() {
-        let here = || Identity::new(2, 7, "c", &Proof::Nothing);
+        let here = || Identity::new(2, directory(7), "c", &Proof::Nothing);
         for (version, word) in [
             (None, "newer mayfly at the caller"),
             (Some("0"), "newer mayfly at the caller"),
             (Some("garbage"), "newer mayfly at the caller"),
             (Some("2"), "newer mayfly at this node"),
         ] {
-            let caller = Sign::new(&Identity::new(1, 7, "c", &Proof::Nothing), 2);
+            let caller = Sign::new(&Identity::new(1, directory(7), "c", &Proof::Nothing), 2);
             let mut request = { caller }.call(Request::new(())).expect("signed");
             request.metadata_mut().remove(PROTOCOL_VERSION);
             if let Some(version) = version {
@@ -457,7 +520,7 @@ mod tests {
     fn a_caller_with_other_data_than_the_one_before_waits() {
         let mut check = check_of(2, Removed::default());
         let mut call = |directory_id| {
-            let caller = Identity::new(1, directory_id, "c", &Proof::Nothing);
+            let caller = Identity::new(1, directory(directory_id), "c", &Proof::Nothing);
             check.call(Sign::new(&caller, 2).call(Request::new(())).expect("signed"))
         };
         assert!(call(1).is_ok());
@@ -467,11 +530,46 @@ mod tests {
     }
 
     #[test]
+    fn a_node_over_an_old_copy_of_its_directory_is_told_so() {
+        let mut check = check_of(2, Removed::default());
+        let mut call = |written: u64| {
+            let written = Arc::new(written.into());
+            let directory = Directory { id: 7, written, ..Directory::default() };
+            let caller = Identity::new(1, directory, "c", &Proof::Nothing);
+            check.call(Sign::new(&caller, 2).call(Request::new(())).expect("signed"))
+        };
+        assert!(call(5).is_ok());
+        assert!(call(5).is_ok(), "nothing was written meanwhile");
+        let refused = call(4).expect_err("it forgot something");
+        assert_eq!(refused.code(), Code::PermissionDenied);
+        let why = refused.metadata().get(REFUSED).map(|why| why.as_bytes());
+        assert_eq!(why, Some(b"outdated".as_slice()));
+        assert!(call(0).is_ok(), "of one that does not count");
+    }
+
+    /// Each row: which founding this node knows of, which the caller does, and whether it is let in.
+    #[test]
+    fn a_node_of_another_founding_of_the_cluster_is_told_so() {
+        for (ours, theirs, is_in) in
+            [(0, 0, true), (0, 5, true), (5, 0, true), (5, 5, true), (5, 6, false)]
+        {
+            let directory = |id, founding: u32| {
+                let founding = Arc::new(founding.into());
+                Directory { id, founding, ..Directory::default() }
+            };
+            let here = Identity::new(2, directory(7, ours), "c", &Proof::Nothing);
+            let caller = Identity::new(1, directory(8, theirs), "c", &Proof::Nothing);
+            let told = answer(caller, 2, here);
+            assert_eq!(told.is_ok(), is_in, "{ours} {theirs}: {told:?}");
+        }
+    }
+
+    #[test]
     fn a_node_that_was_removed_is_told_so() {
         let removed = Removed::new(RwLock::new([3].into()));
         let mut check = check_of(2, removed);
         let mut call = |node| {
-            let caller = Identity::new(node, 7, "c", &Proof::Nothing);
+            let caller = Identity::new(node, directory(7), "c", &Proof::Nothing);
             check.call(Sign::new(&caller, 2).call(Request::new(())).expect("signed"))
         };
         assert!(call(1).is_ok());

@@ -9,6 +9,7 @@ pub(crate) mod description;
 pub(crate) mod identity;
 pub(crate) mod knock;
 pub(crate) mod network;
+pub(crate) mod notes;
 pub(crate) mod processes;
 pub(crate) mod server;
 pub(crate) mod snapshot;

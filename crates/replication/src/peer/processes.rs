@@ -4,12 +4,16 @@
 //!
 //! A restart looks the same at first: another process. What tells them apart is that the former one
 //! falls silent, for every node asks every other for its clocks once a second.
+//!
+//! A process that comes with less than was written to its directory before is over an old copy of it, which
+//! has forgotten votes and entries that were counted on: it is refused for ever.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use store::Written;
 use tokio::time::Instant;
 
 use crate::Run;
@@ -63,6 +67,8 @@ pub(crate) enum Claim {
     Doubtful,
     /// Another process is that node.
     Taken,
+    /// Its directory holds less than it once did.
+    Outdated,
 }
 
 struct Registration {
@@ -72,16 +78,80 @@ struct Registration {
     rival: Option<(Process, Instant)>,
 }
 
+/// What was last written to a node's directory, as it said.
+#[derive(Clone, Copy)]
+struct HeardWrites {
+    written: Written,
+    /// Of the process that said so; none if one of before this node's own start did.
+    run: Option<u64>,
+}
+
 /// Which process is which node.
 #[derive(Default)]
-pub(crate) struct ProcessRegistry(BTreeMap<u64, Registration>);
+pub(crate) struct ProcessRegistry {
+    registrations: BTreeMap<u64, Registration>,
+    heard: BTreeMap<u64, HeardWrites>,
+}
 
 impl ProcessRegistry {
-    /// A process spoke as this node.
-    pub fn claim(&mut self, node: u64, process: Process, now: Instant) -> Claim {
+    /// One that remembers what nodes had written ([`ProcessRegistry::written`]).
+    pub fn new(written: BTreeMap<u64, Written>) -> ProcessRegistry {
+        let heard = |(node, written)| (node, HeardWrites { written, run: None });
+        ProcessRegistry {
+            registrations: BTreeMap::new(),
+            heard: written.into_iter().map(heard).collect(),
+        }
+    }
+
+    /// What each node has written, as far as it was heard.
+    pub fn written(&self) -> BTreeMap<u64, Written> {
+        self.heard.iter().map(|(node, heard)| (*node, heard.written)).collect()
+    }
+
+    /// A process spoke as this node. `writes`: so many are in its directory
+    /// ([`store::LogDisk::synced_writes`]), if it says so.
+    pub fn claim(
+        &mut self,
+        node: u64,
+        process: Process,
+        writes: Option<u64>,
+        now: Instant,
+    ) -> Claim {
+        if writes.is_some_and(|writes| self.is_outdated(node, process, writes)) {
+            return Claim::Outdated;
+        }
+        let claim = self.claim_place(node, process, now);
+        if let (Claim::Granted, Some(writes)) = (claim, writes) {
+            self.hear(node, process, writes);
+        }
+        claim
+    }
+
+    /// Whether a process comes with less than an earlier one over the same directory had. Its own words may
+    /// overtake each other, and whoever holds the place needs no proof.
+    fn is_outdated(&self, node: u64, process: Process, writes: u64) -> bool {
+        let holds = self.registrations.get(&node).is_some_and(|known| known.holder == process);
+        !holds
+            && self.heard.get(&node).is_some_and(|heard| {
+                heard.written.directory_id == process.directory_id
+                    && heard.run != Some(process.run)
+                    && writes < heard.written.writes
+            })
+    }
+
+    fn hear(&mut self, node: u64, process: Process, writes: u64) {
+        let directory_id = process.directory_id;
+        let before = self.heard.get(&node).map(|heard| heard.written);
+        let before = before.filter(|written| written.directory_id == directory_id);
+        let writes = before.map_or(writes, |written| written.writes.max(writes));
+        let written = Written { directory_id, writes };
+        self.heard.insert(node, HeardWrites { written, run: Some(process.run) });
+    }
+
+    fn claim_place(&mut self, node: u64, process: Process, now: Instant) -> Claim {
         let taken = Registration { holder: process, heard: now, rival: None };
-        let Some(registration) = self.0.get_mut(&node) else {
-            self.0.insert(node, taken);
+        let Some(registration) = self.registrations.get_mut(&node) else {
+            self.registrations.insert(node, taken);
             return Claim::Granted;
         };
         if registration.holder == process {
@@ -112,7 +182,7 @@ impl ProcessRegistry {
     /// Which process is this node now, as what was heard so far has it: one over the same data follows the
     /// one before, unless that is heard beside it.
     pub fn current(&self, node: u64) -> Option<Process> {
-        let Registration { holder, heard, rival } = self.0.get(&node)?;
+        let Registration { holder, heard, rival } = self.registrations.get(&node)?;
         match rival {
             Some((rival, since))
                 if rival.directory_id == holder.directory_id
@@ -137,7 +207,7 @@ mod tests {
     fn check(claims: &[(u64, Process, Claim)]) {
         let (mut registry, start) = (ProcessRegistry::default(), Instant::now());
         for (index, (at_ms, process, expected)) in claims.iter().enumerate() {
-            let claim = registry.claim(2, *process, start + Duration::from_millis(*at_ms));
+            let claim = registry.claim(2, *process, None, start + Duration::from_millis(*at_ms));
             assert_eq!(claim, *expected, "claim {index} of {claims:?}");
         }
     }
@@ -183,7 +253,7 @@ mod tests {
     fn lock_28_the_current_process_is_the_one_that_came_last_and_is_let_in() {
         let (mut registry, start) = (ProcessRegistry::default(), Instant::now());
         let mut heard = |at_ms, process| {
-            registry.claim(2, process, start + Duration::from_millis(at_ms));
+            registry.claim(2, process, None, start + Duration::from_millis(at_ms));
             registry.current(2)
         };
         assert_eq!(heard(0, OLD), Some(OLD));
@@ -192,6 +262,58 @@ mod tests {
         assert_eq!(heard(300, OLD), Some(AGAIN), "what was read late");
         assert_eq!(heard(1800, OLD), Some(OLD), "it lives beside it");
         assert_eq!(heard(4800, AGAIN), Some(AGAIN), "and then it is silent");
+    }
+
+    #[test]
+    fn an_old_copy_of_a_directory_is_known_by_what_is_not_in_it() {
+        let third = Process { run: 4, ..OLD };
+        let remembered = BTreeMap::from([(2, Written { directory_id: 7, writes: 50 })]);
+        for (before, claims) in [
+            // As it was left, and as it was before.
+            (None, vec![(0, OLD, 10, Granted), (0, OLD, 40, Granted), (100, AGAIN, 40, Granted)]),
+            (None, vec![(0, OLD, 40, Granted), (100, AGAIN, 39, Outdated)]),
+            // However long it takes, and whoever it says to be.
+            (None, vec![(0, OLD, 40, Granted), (99_000, AGAIN, 39, Outdated)]),
+            (
+                None,
+                vec![
+                    (0, OLD, 40, Granted),
+                    (9_000, AGAIN, 41, Granted),
+                    (19_000, third, 40, Outdated),
+                ],
+            ),
+            // Its calls overtake each other, before it has the place and after.
+            (
+                None,
+                vec![
+                    (0, OLD, 40, Granted),
+                    (100, AGAIN, 42, Granted),
+                    (101, AGAIN, 41, Granted),
+                    (102, OLD, 39, Granted),
+                    (4_000, AGAIN, 45, Granted),
+                    (4_001, AGAIN, 44, Granted),
+                    (9_000, third, 44, Outdated),
+                ],
+            ),
+            // A directory that was made anew begins anew.
+            (None, vec![(0, OLD, 40, Granted), (9_000, OTHER, 3, Granted)]),
+            // HeardWrites of by a process that has ended since.
+            (Some(&remembered), vec![(0, OLD, 50, Granted)]),
+            (Some(&remembered), vec![(0, OLD, 49, Outdated), (1, AGAIN, 60, Granted)]),
+            (Some(&remembered), vec![(0, OTHER, 1, Granted)]),
+        ] {
+            let mut registry = ProcessRegistry::new(before.cloned().unwrap_or_default());
+            let start = Instant::now();
+            for (index, (at_ms, process, writes, expected)) in claims.iter().enumerate() {
+                let at = start + Duration::from_millis(*at_ms);
+                let claim = registry.claim(2, *process, Some(*writes), at);
+                assert_eq!(claim, *expected, "claim {index} of {claims:?}");
+            }
+        }
+        // Nobody is refused over what he does not say.
+        let mut registry = ProcessRegistry::new(remembered.clone());
+        assert_eq!(registry.claim(2, OLD, None, Instant::now()), Granted);
+        assert_eq!(registry.written(), remembered);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
 use domain::GroupId;
@@ -39,6 +40,8 @@ pub(super) struct LogDatabase {
     pub tail_bytes_max: usize,
     pub groups: Mutex<BTreeMap<GroupId, GroupLog>>,
     shortened: BTreeMap<GroupId, Shortened>,
+    /// Writes that are on disk, as RocksDB numbers them; the mark file knows of no more.
+    pub synced_writes: Arc<AtomicU64>,
     /// Writes it holds and writes that were synced, where these are more.
     missing: Option<(u64, u64)>,
 }
@@ -60,6 +63,8 @@ impl RocksLog {
             tail_bytes_max: options.tail_bytes_max,
             groups: Mutex::new(groups),
             shortened,
+            // What is found is on disk: opening a database writes what it found in its last log to a table.
+            synced_writes: Arc::new(AtomicU64::new(written)),
             missing,
         });
         let writer = Writer::start(inner.clone(), marks, options)?;
@@ -214,6 +219,10 @@ impl LogDisk for RocksLog {
 
     fn synced_index(&self, group: GroupId) -> u64 {
         self.group(group, |group| group.synced)
+    }
+
+    fn synced_writes(&self) -> Arc<AtomicU64> {
+        self.inner.synced_writes.clone()
     }
 
     fn bytes(&self) -> u64 {

@@ -354,8 +354,11 @@ impl Pen {
         for (group, end) in ends {
             self.marks.set(group, end);
         }
-        self.marks.set_writes(self.inner.db.latest_sequence_number());
-        self.marks.write()
+        let writes = self.inner.db.latest_sequence_number();
+        self.marks.set_writes(writes);
+        self.marks.write()?;
+        self.inner.synced_writes.store(writes, Ordering::Relaxed);
+        Ok(())
     }
 }
 
