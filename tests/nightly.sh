@@ -26,6 +26,11 @@ say "the official SDKs, while every node is killed and started again five times"
 python3 tests/sdk/run.py --rounds 5
 say "a rolling upgrade from the previous release, and back, under load"
 tests/upgrade.sh 3
+say "all disks are lost under load and faults, and the last backup is restored"
+for tls in '' --tls --keys; do
+  # shellcheck disable=SC2086
+  "$CARGO_TARGET_DIR/release/mayfly" chaos --restore $tls --minutes 1.5
+done
 say "packages on a fresh Debian, the image, compose files, the chart, load balancers"
 python3 -B tests/deploy/run.py
 say "build the simulations, on a tokio whose time can stand still"

@@ -64,7 +64,7 @@ fn a_short_experiment_keeps_every_promise_and_leaves_a_report() -> anyhow::Resul
 
 #[test]
 fn wrong_usage_is_told_and_nothing_is_started() -> anyhow::Result<()> {
-    let cases: [(&[&str], &str); 12] = [
+    let cases: [(&[&str], &str); 14] = [
         (&["--fault", "meteor"], "invalid value 'meteor'"),
         (&["--minutes", "0"], "allowed is more than 0"),
         (&["--nodes", "4"], "invalid value '4'"),
@@ -73,6 +73,8 @@ fn wrong_usage_is_told_and_nothing_is_started() -> anyhow::Result<()> {
         (&["--connect", "a:1", "--namespaces"], "cannot be used with"),
         (&["--connect", "a:1", "--tls"], "cannot be used with"),
         (&["--connect", "a:1", "--keys"], "cannot be used with"),
+        (&["--connect", "a:1", "--restore"], "cannot be used with"),
+        (&["--restore", "--workload", "queue,temporary"], "--restore has no workload 'temporary'"),
         (&["--fault", "rotate-key", "--tls"], "rotate-key needs nodes that ask clients for a key"),
         (&["--fault", "kill,rotate-authority"], "rotate-authority needs nodes with certificates"),
         (&["--fault", "damaged-snapshot", "--tls"], "changes what nodes send in plain text"),
@@ -83,6 +85,21 @@ fn wrong_usage_is_told_and_nothing_is_started() -> anyhow::Result<()> {
         let said = String::from_utf8(done.stderr)?;
         ensure!(done.status.code() == Some(2) && said.contains(told), "{args:?}: {said}");
     }
+    Ok(())
+}
+
+/// Backups are made while nodes die and lose their disks, and the last one is restored when all is lost.
+#[test]
+fn what_a_backup_has_outlives_the_loss_of_all_disks() -> anyhow::Result<()> {
+    let args = ["--restore", "--seed", "4", "--minutes", "0.4", "--fault", "kill,wipe", "--json"];
+    let done = chaos(&args)?;
+    let (told, said) = (String::from_utf8(done.stderr)?, String::from_utf8(done.stdout)?);
+    ensure!(done.status.success(), "{}: {told}\n{said}", done.status);
+    let report: Value = serde_json::from_str(&said)?;
+    let figures = &report["figures"];
+    let sent = figures["messages_sent"].as_u64();
+    ensure!(sent.is_some_and(|sent| sent > 500), "{sent:?} messages prove nothing");
+    ensure!(figures["restore"]["seconds"].is_f64(), "nothing was restored: {told}");
     Ok(())
 }
 

@@ -34,6 +34,7 @@ async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         },
         faults: FaultKind::ALL.into_iter().filter(|it| among(named(0), it.name())).collect(),
         schedule: None,
+        restores: false,
         workloads: Workload::ALL.into_iter().filter(|it| among(named(1), it.name())).collect(),
         rate: 200,
         command: format!("cargo run --release -p chaos --example chaos -- {}", given.join(" ")),

@@ -149,6 +149,39 @@ impl fmt::Display for Violation {
 
 /// Judges a run. None: every promise was kept, as far as anyone could see.
 pub fn check(run: &Run) -> Vec<Violation> {
+    match run.restored {
+        Some(restored) => {
+            let mut run = run.clone();
+            restored.known_of(&mut run);
+            check_restored(&run)
+        }
+        None => check_whole(run),
+    }
+}
+
+/// What a backup promises. Locks, sessions, counts of deliveries and numbers that were given since it was made are
+/// not in it.
+fn check_restored(run: &Run) -> Vec<Violation> {
+    let fates = Fates::of(run);
+    let of_fates: [fn(&Run, &Fates) -> Vec<Violation>; 6] = [
+        arrival::check,
+        once::check,
+        expiry::check,
+        scheduled::check,
+        transactions::check,
+        counters::check,
+    ];
+    let of_fates = of_fates.iter().flat_map(|check| check(run, &fates));
+    in_order(of_fates.chain(replicas::check(run)).collect())
+}
+
+fn in_order(mut all: Vec<Violation>) -> Vec<Violation> {
+    all.sort();
+    all.dedup();
+    all
+}
+
+fn check_whole(run: &Run) -> Vec<Violation> {
     let fates = Fates::of(run);
     let of_fates: [fn(&Run, &Fates) -> Vec<Violation>; 11] = [
         arrival::check,
@@ -167,7 +200,5 @@ pub fn check(run: &Run) -> Vec<Violation> {
         [order::check, sessions::check, replicas::check, temporary::check, keys::check];
     let mut all: Vec<Violation> = of_fates.iter().flat_map(|check| check(run, &fates)).collect();
     all.extend(of_run.iter().flat_map(|check| check(run)));
-    all.sort();
-    all.dedup();
-    all
+    in_order(all)
 }

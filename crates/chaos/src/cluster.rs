@@ -2,6 +2,7 @@
 //! is the entry of a link that can be hurt; or each in a network namespace, between which packets can be
 //! lost.
 
+mod backup;
 mod certificates;
 mod client_key;
 mod command;
@@ -21,6 +22,7 @@ use tempfile::TempDir;
 
 use crate::Error;
 use crate::proxy::{Condition, Flow, Links};
+pub use backup::{BackupPlace, empty};
 use certificates::Certificates;
 pub use client_key::AmqpLogin;
 use client_key::ClientKey;

@@ -1,6 +1,7 @@
 //! One experiment from its start to its verdict: a cluster, clients, faults one after the other; then
 //! healing, draining, a look at what is there, and the checker.
 
+mod backups;
 mod course;
 
 use std::path::PathBuf;
@@ -76,6 +77,9 @@ pub struct Experiment {
     pub workloads: Vec<Workload>,
     /// Messages per second of all workloads together.
     pub rate: u32,
+    /// In the end all disks are lost, and the last of the backups that were made meanwhile is restored. Of a cluster
+    /// of its own only, and without [`Workload::Temporary`], whose queues are of no account then.
+    pub restores: bool,
     /// The command that repeats it.
     pub command: String,
 }
@@ -148,6 +152,8 @@ impl Experiment {
         let mut course = Course::begin(self, cluster, tell, stopped).await?;
         let faults = course.trouble(&plan).await?;
         course.heal().await?;
+        course.end_sends().await;
+        course.restore().await?;
         course.drain().await?;
         let end = course.look().await?;
         course.judge(faults, end).await

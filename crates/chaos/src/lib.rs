@@ -41,5 +41,5 @@ pub use experiment::{Experiment, Target, Tell};
 pub use history::{Answer, Call, Delivered, Held, History, How, Open, Recorder, Sent, Token, What};
 pub use plan::{FaultKind, Planned, parse_schedule, upgrades};
 pub use report::Report;
-pub use run::{Counters, End, Found, Resting, Run};
+pub use run::{Counters, End, Found, Resting, Restored, Run};
 pub use workloads::Workload;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Entities, Entity, History};
+use crate::{Answer, Delivered, Entities, Entity, History};
 
 /// A message found in an entity at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +55,17 @@ pub struct End {
     pub entities: BTreeMap<String, Found>,
 }
 
+/// The loss of all disks, after which a backup was restored. Of the experiment's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restored {
+    /// When the backup that was restored was asked for: what was acknowledged before is in it.
+    pub backup_begun_ms: u64,
+    /// When nodes were killed that never came back.
+    pub lost_ms: u64,
+    /// When the restored cluster was there.
+    pub restored_ms: u64,
+}
+
 /// A run that is over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
@@ -68,6 +79,8 @@ pub struct Run {
     /// Its nodes began as another release, to which a deferral may not have been a failed delivery (DEFER-7).
     #[serde(default)]
     pub of_two_releases: bool,
+    #[serde(default)]
+    pub restored: Option<Restored>,
     /// How far the broker's time and the experiment's may be apart (`clock.offset_max`).
     pub tolerance_ms: u64,
 }
@@ -83,6 +96,28 @@ impl Run {
         let ends = self.node_ends_ms.iter().filter(|(_, until_ms)| *until_ms >= taken_ms);
         let first_ms = ends.map(|(from_ms, _)| (*from_ms).max(taken_ms)).min();
         first_ms.map_or(u64::MAX, |first_ms| first_ms.saturating_sub(self.tolerance_ms))
+    }
+}
+
+impl Restored {
+    /// A history as the restored cluster has it: nobody knows which of the deeds since the backup began are in it, and
+    /// what was handed out since is held by nobody.
+    pub fn known_of(self, run: &mut Run) {
+        let Restored { backup_begun_ms, lost_ms, restored_ms } = self;
+        for call in &mut run.history.calls {
+            let meanwhile = call.answered_ms >= backup_begun_ms && call.asked_ms < restored_ms;
+            if meanwhile && call.answer == Answer::Done {
+                call.answer = Answer::Perhaps;
+            }
+        }
+        let entities = &run.entities;
+        let is_forgotten = |it: &Delivered| {
+            let lock_ms = entities.get(&it.entity).map_or(0, |entity| entity.lock_ms);
+            // What a client had fetched ahead may be recorded later.
+            let taken_ms = it.locked_until_ms.saturating_sub(lock_ms).min(it.at_ms);
+            it.at_ms >= backup_begun_ms && taken_ms < lost_ms + run.tolerance_ms
+        };
+        run.history.deliveries.retain(|it| !is_forgotten(it));
     }
 }
 

@@ -51,6 +51,25 @@ fn lock_28_what_a_nodes_end_gives_back_breaks_no_promise() {
     assert!(!has_two_holders(&run));
 }
 
+/// What a backup promises is kept by one that is made when it says so, and broken by one that is older.
+#[test]
+fn a_restored_cluster_has_what_was_acknowledged_before_its_backup() {
+    let mut caught = 0;
+    for seed in 0..SEEDS {
+        let run = Model::new(seed, None).run_and_restore(false);
+        let broken = check(&run);
+        assert!(broken.is_empty(), "seed {seed}: {broken:#?}");
+        let late = run.restored.expect("it was");
+        let since = |at_ms: u64| at_ms > late.restored_ms;
+        let again = run.history.deliveries.iter().filter(|it| since(it.at_ms)).count();
+        assert!(again > 10, "seed {seed}: {again} deliveries prove nothing");
+        let broken = check(&Model::new(seed, None).run_and_restore(true));
+        let promises = [Promise::NothingLost, Promise::SettledOnce, Promise::CountersRight];
+        caught += u64::from(promises.iter().all(|it| broken.iter().any(|of| of.promise == *it)));
+    }
+    assert_eq!(caught, SEEDS, "an old backup is as good as one of its time");
+}
+
 const BUGS: &[(Bug, Promise)] = &[
     (Bug::LosesMessage, Promise::NothingLost),
     (Bug::DropsInsteadOfDeadLettering, Promise::NothingLost),

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use super::backups::Backups;
 use super::{Experiment, Tell};
 use crate::check::{Promise, Violation, check};
 use crate::cluster::Cluster;
@@ -16,7 +17,7 @@ use crate::faults::{self, Happened};
 use crate::observe::{self, drained, observe};
 use crate::plan::Planned;
 use crate::report::{Report, Settled};
-use crate::run::End;
+use crate::run::{End, Restored};
 use crate::timeline::{Timeline, outages, slices};
 use crate::watcher::Watcher;
 use crate::workloads::{Bench, Phase, TEMPORARY_IDLE, Workload};
@@ -47,6 +48,9 @@ pub struct Course<'a> {
     phase: watch::Sender<Phase>,
     clients: JoinSet<()>,
     watcher: Watcher,
+    /// Where disks are lost in the end.
+    backups: Option<Backups>,
+    restored: Option<Restored>,
     broken: Vec<Violation>,
     settled: Settled,
 }
@@ -76,6 +80,10 @@ impl<'a> Course<'a> {
         for workload in &experiment.workloads {
             workload.start(&bench, &prefix, &mut clients);
         }
+        let backups = match experiment.restores {
+            true => Some(Backups::start(&cluster, clock)?),
+            false => None,
+        };
         let begun_ms = clock.begun_ms();
         let settled = Settled { begun_ms, load_ended_ms: begun_ms, healed_ms: begun_ms };
         let broken = Vec::new();
@@ -89,6 +97,8 @@ impl<'a> Course<'a> {
             phase,
             clients,
             watcher,
+            backups,
+            restored: None,
             broken,
             settled,
         })
@@ -149,8 +159,8 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Nothing new is sent, and what is there is received.
-    pub async fn drain(&mut self) -> Result<(), Error> {
+    /// Nothing new is sent from here on, nor on its way.
+    pub async fn end_sends(&mut self) {
         (self.tell)("draining");
         self.phase.send_replace(Phase::Draining);
         let recorder = self.bench.recorder.clone();
@@ -162,6 +172,34 @@ impl<'a> Course<'a> {
         if timeout(CLIENTS_END_WITHIN, sending).await.is_err() {
             self.not_recovered(format!("sends wait for answers for {CLIENTS_END_WITHIN:?}"));
         }
+    }
+
+    /// Where the experiment says so, all disks are lost while clients receive, and the last backup is restored. Nothing is
+    /// on its way in: a client that sends again what it is not sure of is not recognised by a restored cluster.
+    pub async fn restore(&mut self) -> Result<(), Error> {
+        let Some(mut backups) = self.backups.take() else { return Ok(()) };
+        let (place, made) = backups.finish().await?;
+        let Some(backup_begun_ms) = made.last_begun_ms else { return Ok(()) };
+        let lost_ms = self.clock().now_ms();
+        let age_s = lost_ms.saturating_sub(backup_begun_ms) as f64 / 1e3;
+        (self.tell)(&format!(
+            "losing all disks; the last of {} backups, which began {age_s:.1} s ago, is restored",
+            made.count
+        ));
+        self.cluster.found_again().await?;
+        let restoring = tokio::task::spawn_blocking(move || place.restore());
+        match restoring.await {
+            Ok(Ok(())) => (),
+            Ok(Err(error)) => self.not_recovered(error.to_string()),
+            Err(error) => self.not_recovered(error.to_string()),
+        }
+        let restored_ms = self.clock().now_ms();
+        self.restored = Some(Restored { backup_begun_ms, lost_ms, restored_ms });
+        Ok(())
+    }
+
+    /// What is there is received.
+    pub async fn drain(&mut self) -> Result<(), Error> {
         let bench = self.bench.clone();
         let busy = async {
             while bench.is_busy() {
@@ -261,7 +299,17 @@ impl<'a> Course<'a> {
             self.clean_up().await;
         }
         (self.tell)("checking");
-        let Course { experiment, cluster, bench, watcher, mut broken, settled, stopped, .. } = self;
+        let Course {
+            experiment,
+            cluster,
+            bench,
+            watcher,
+            restored,
+            mut broken,
+            settled,
+            stopped,
+            ..
+        } = self;
         let leaders = watcher.stop().await;
         let (entities, history) = (bench.entities().clone(), bench.recorder.take_history());
         let was_seen = end.is_some();
@@ -270,7 +318,8 @@ impl<'a> Course<'a> {
         let node_ends_ms = ends.map(|fault| (fault.begun_ms, fault.ended_ms)).collect();
         let of_two_releases = cluster.releases().is_ok();
         let tolerance_ms = TOLERANCE_MS;
-        let mut run = Run { entities, history, end, node_ends_ms, of_two_releases, tolerance_ms };
+        let mut run =
+            Run { entities, history, end, node_ends_ms, of_two_releases, restored, tolerance_ms };
         run.history.calls.sort_by_key(|call| (call.answered_ms, call.asked_ms));
         if was_seen {
             broken.extend(check(&run));

@@ -9,6 +9,8 @@ use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
+use crate::cluster::empty;
+
 /// Smaller ones hold headers only.
 const BYTES_MIN: u64 = 64;
 
@@ -34,12 +36,8 @@ pub fn truncate(data: &Path, random: &mut ChaCha8Rng) -> io::Result<Option<Strin
     Ok(Some(format!("cut {} to {left} of {bytes} bytes", shown(data, &path))))
 }
 
-/// Removes everything. The directory itself stays: it may be a disk of its own.
 pub fn wipe(data: &Path) -> io::Result<Option<String>> {
-    for entry in fs::read_dir(data)? {
-        let path = entry?.path();
-        if path.is_dir() { fs::remove_dir_all(&path)? } else { fs::remove_file(&path)? }
-    }
+    empty(data)?;
     Ok(Some("wiped its disk".to_owned()))
 }
 

@@ -16,6 +16,15 @@ pub struct Settled {
     pub healed_ms: u64,
 }
 
+/// The loss of all disks, and what came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RestoreFigures {
+    /// How long before it the backup began that was restored.
+    pub backup_age_seconds: f64,
+    /// Until the cluster was there again.
+    pub seconds: f64,
+}
+
 /// Counts and times of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Figures {
@@ -47,6 +56,8 @@ pub struct Figures {
     pub late_p99_ms: Option<u64>,
     pub late_max_ms: Option<u64>,
     pub outage_max_ms: u64,
+    /// Where all disks were lost in the end.
+    pub restore: Option<RestoreFigures>,
 }
 
 impl Figures {
@@ -57,6 +68,10 @@ impl Figures {
             heal_seconds: seconds(settled.load_ended_ms, settled.healed_ms),
             operations: (run.history.calls.len() + run.history.deliveries.len()) as u64,
             deliveries: run.history.deliveries.len() as u64,
+            restore: run.restored.map(|it| RestoreFigures {
+                backup_age_seconds: seconds(it.backup_begun_ms, it.lost_ms),
+                seconds: seconds(it.lost_ms, it.restored_ms),
+            }),
             outage_max_ms: faults.iter().map(|fault| fault.outage_ms).max().unwrap_or(0),
             ..Figures::default()
         };

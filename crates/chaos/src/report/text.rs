@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Report;
+use super::figures::RestoreFigures;
 use crate::check::Promise;
 
 /// Violations of one promise that are told one by one; a report's files hold all.
@@ -51,6 +52,13 @@ impl fmt::Display for Report {
             writeln!(f, "  lateness     p50 {p50} ms, p99 {p99} ms, max {max} ms")?;
         }
         writeln!(f, "  whole again  {:.1} s after the last fault", it.heal_seconds)?;
+        if let Some(RestoreFigures { backup_age_seconds, seconds }) = it.restore {
+            writeln!(
+                f,
+                "  restored     all disks were lost, and {seconds:.1} s later a backup was back that \
+                 began {backup_age_seconds:.1} s before"
+            )?;
+        }
         self.faults(f)?;
         self.verdict(f)
     }

@@ -74,7 +74,7 @@ struct Stored {
     reason: Option<String>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Queue {
     number: u64,
     messages: Vec<Stored>,
@@ -83,6 +83,7 @@ struct Queue {
     holds: Vec<Hold>,
 }
 
+#[derive(Clone)]
 pub struct Broker {
     entities: Entities,
     bug: Option<Bug>,
@@ -97,6 +98,11 @@ impl Broker {
     pub fn new(entities: Entities, bug: Option<Bug>) -> Broker {
         let queues = entities.0.keys().map(|name| (name.clone(), Queue::default())).collect();
         Broker { entities, bug, now_ms: 0, queues, tokens: 0, kept: BTreeSet::new() }
+    }
+
+    /// In the place of another that is lost: its tokens are not given out again.
+    pub fn replaces(&mut self, lost: &Broker) {
+        self.tokens = lost.tokens;
     }
 
     pub fn has(&self, bug: Bug) -> bool {

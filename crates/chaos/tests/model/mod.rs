@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use broker::{Broker, Hold, LOCK_MS};
 use chaos::{
-    Answer, Call, Delivered, End, Entities, Entity, Held, History, How, Kind, Run, Sent, What,
+    Answer, Call, Delivered, End, Entities, Entity, Held, History, How, Kind, Restored, Run, Sent,
+    What,
 };
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -92,6 +93,39 @@ impl Model {
         let end = End { at_ms: self.now_ms, entities: self.broker.found() };
         let (history, tolerance_ms) = (self.history, TOLERANCE_MS);
         Run { entities: entities(), history, end, tolerance_ms, ..Run::default() }
+    }
+
+    /// As [`Model::run`], but that all is lost in the end, and the broker is again as a backup has it that was made
+    /// under way: `early`, before it is said to have begun.
+    pub fn run_and_restore(mut self, early: bool) -> Run {
+        let (made, said) = (if early { STEPS / 3 } else { STEPS / 2 }, STEPS / 2);
+        let (mut backup, mut backup_begun_ms) = (None, 0);
+        for step in 0..STEPS {
+            self.tick();
+            if step == said {
+                backup_begun_ms = self.now_ms;
+            }
+            if step == made {
+                // Its steps are so long that nothing is asked for before and answered after.
+                self.tick();
+                backup = Some(self.broker.clone());
+            }
+            self.act();
+        }
+        let lost_ms = self.now_ms + 10;
+        self.now_ms += 5_000;
+        let mut restored = backup.expect("it was made");
+        restored.replaces(&self.broker);
+        self.broker = restored;
+        self.broker.advance(self.now_ms.saturating_add_signed(self.offset_ms));
+        let restored_ms = self.now_ms;
+        self.held.clear();
+        self.now_ms += 10;
+        self.drain();
+        let end = End { at_ms: self.now_ms, entities: self.broker.found() };
+        let restored = Some(Restored { backup_begun_ms, lost_ms, restored_ms });
+        let (history, tolerance_ms) = (self.history, TOLERANCE_MS);
+        Run { entities: entities(), history, end, restored, tolerance_ms, ..Run::default() }
     }
 
     fn tick(&mut self) {

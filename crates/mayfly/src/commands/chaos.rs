@@ -27,6 +27,7 @@ Examples:
                                                      certificates that are replaced under load
   mayfly chaos --keys --fault rotate-key,kill        keys of clients that are rotated under load
   mayfly chaos --previous mayfly-0.1.0 --minutes 3   a rolling upgrade from that release, and back
+  mayfly chaos --restore                             all disks are lost in the end, the last backup is restored
   mayfly chaos --connect node-1:5310                 against a cluster that runs: leader transfers only
 
 A schedule is TOML, an entry for each fault; at and lasts are seconds:
@@ -93,6 +94,10 @@ pub struct ChaosArgs {
     /// and back, until there is no way back
     #[arg(long, value_name = "PATH")]
     previous: Option<PathBuf>,
+    /// In the end all disks are lost, and the last of the backups that were made meanwhile is restored: what was
+    /// acknowledged before it is all there
+    #[arg(long, conflicts_with = "previous")]
+    restore: bool,
     /// Messages per second of all clients together
     #[arg(long, value_name = "PER_SECOND", default_value_t = 200)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -105,7 +110,7 @@ pub struct ChaosArgs {
     json: bool,
     /// Nodes of a cluster that runs, in the place of one of its own; https://… for TLS
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', help_heading = "Connection")]
-    #[arg(conflicts_with_all = ["nodes", "durability", "namespaces", "tls", "keys", "previous"])]
+    #[arg(conflicts_with_all = ["nodes", "durability", "namespaces", "tls", "keys", "previous", "restore"])]
     connect: Vec<String>,
     #[command(flatten)]
     login: Login,
@@ -208,6 +213,12 @@ impl ChaosArgs {
         if let Some(told) = self.faults.iter().find_map(|kind| target.takes(*kind).err()) {
             return Err(terminal::usage(told));
         }
+        let temporary = self.workloads.contains(&Workload::Temporary);
+        if self.restore && temporary {
+            return Err(terminal::usage(
+                "--restore has no workload 'temporary': what was deleted since a backup is back, and the other way round",
+            ));
+        }
         let lasts = Duration::from_secs_f64(self.minutes * 60.0);
         let schedule = match &self.schedule {
             None if self.previous.is_some() && self.faults.is_empty() => {
@@ -228,11 +239,13 @@ impl ChaosArgs {
             target,
             faults: either(&self.faults, &FaultKind::ALL),
             schedule,
-            workloads: match self.previous {
-                None => either(&self.workloads, &Workload::ALL),
-                Some(_) => either(&self.workloads, &Workload::OF_0_1),
+            workloads: match (&self.previous, self.restore) {
+                (Some(_), _) => either(&self.workloads, &Workload::OF_0_1),
+                (None, true) => either(&self.workloads, &Workload::OF_BACKUPS),
+                (None, false) => either(&self.workloads, &Workload::ALL),
             },
             rate: self.rate,
+            restores: self.restore,
             command: self.command(seed),
         })
     }
@@ -274,6 +287,9 @@ impl ChaosArgs {
         }
         if self.keys {
             command.push_str(" --keys");
+        }
+        if self.restore {
+            command.push_str(" --restore");
         }
         if let Some(path) = &self.previous {
             let _ = write!(command, " --previous {}", path.display());
