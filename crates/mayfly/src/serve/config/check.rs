@@ -129,7 +129,9 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
 }
 
 fn zone(file: &ConfigFile, args: &ServeArgs) -> Result<Option<String>, String> {
-    let Some(name) = args.zone.as_ref().or(file.node.zone.as_ref()) else { return Ok(None) };
+    // A variable that is there and empty says nothing, as that of a pod does whose machine stands in no zone.
+    let said = args.zone.as_ref().filter(|name| !name.is_empty());
+    let Some(name) = said.or(file.node.zone.as_ref()) else { return Ok(None) };
     let is_fit = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
     if !(1..=ZONE_CHARS_MAX).contains(&name.len()) || !name.chars().all(is_fit) {
         return Err(format!(

@@ -121,6 +121,21 @@ fn flags_lie_over_the_file() {
 
 /// Nodes of a cluster may share a machine, so one that is told no port of its own takes none.
 #[test]
+fn a_zone_that_is_empty_was_not_told() {
+    for (file, flag, zone) in [
+        ("", None, None),
+        ("", Some(""), None),
+        ("", Some("a"), Some("a")),
+        ("zone = \"b\"\n", Some(""), Some("b")),
+        ("zone = \"b\"\n", Some("a"), Some("a")),
+    ] {
+        let args = ServeArgs { zone: flag.map(str::to_owned), ..ServeArgs::default() };
+        let config = load(&format!("[node]\ndata_dir = \"x\"\n{file}"), args);
+        assert_eq!(config.expect("it is right").zone.as_deref(), zone, "{file:?} {flag:?}");
+    }
+}
+
+#[test]
 fn a_node_speaks_amqp_where_it_is_told_to() {
     let amqp = |text: &str, flag: Option<&str>| {
         let args = ServeArgs { amqp: flag.map(str::to_owned), ..ServeArgs::default() };
