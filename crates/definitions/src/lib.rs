@@ -9,6 +9,8 @@
 
 pub mod duration;
 
+pub mod place;
+
 mod definition;
 mod problem;
 mod word;

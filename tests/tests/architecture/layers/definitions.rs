@@ -4,6 +4,7 @@ use super::Layer;
 
 pub const LAYERS: &[Layer] = &[
     (&["duration"], &[]),
+    (&["place"], &[]),
     (&["problem"], &[]),
     (&["node"], &[]),
     (&["scalar"], &["node"]),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use definitions::place::TomlFault;
 use serde::{Deserialize, Deserializer};
 
 use super::template::allowed;
@@ -359,25 +360,11 @@ fn a_limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Limit>, D::Error
 /// Reads the file. The error is one line that names file, line and key.
 pub fn parse(text: &str, name: &str) -> Result<ConfigFile, String> {
     toml::from_str(text).map_err(|error| {
-        let Some(span) = error.span() else {
-            return format!("{name}: {}", one_line(error.message()));
-        };
-        let before = &text[..span.start.min(text.len())];
-        let number = before.matches('\n').count() + 1;
-        let message = one_line(error.message());
-        if let Some(rest) = message.strip_prefix("unknown field `") {
-            return format!("{name}:{number}: unknown key '{}", rest.replacen('`', "'", 1));
-        }
-        let line = text.lines().nth(number - 1).unwrap_or_default();
-        if let Some(told) = out_of_range(before, line, &message) {
-            return format!("{name}:{number}: {told}");
-        }
-        match line.split_once('=') {
-            // The fault is the value's, not the key's.
-            Some((key, value)) if !value.trim().is_empty() => {
-                format!("{name}:{number}: {}: {message}", key.trim())
-            }
-            _ => format!("{name}:{number}: {message}"),
+        let fault = TomlFault::of(text, &error);
+        let (number, line) = fault.line.unwrap_or_default();
+        match out_of_range(fault.before, line, &fault.message) {
+            Some(told) => format!("{name}:{number}: {told}"),
+            None => fault.told(name),
         }
     })
 }
@@ -398,8 +385,4 @@ fn out_of_range(before: &str, line: &str, message: &str) -> Option<String> {
         _ => None,
     })?;
     Some(format!("{full} is {value}, allowed is {allowed}"))
-}
-
-fn one_line(message: &str) -> String {
-    message.split('\n').map(str::trim).collect::<Vec<_>>().join("; ")
 }
