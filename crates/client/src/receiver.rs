@@ -176,6 +176,15 @@ impl Settler {
         self.submit(deliveries.iter().map(settle).collect())
     }
 
+    /// The same by their lock tokens, which are 16 bytes each.
+    pub fn settle_tokens(
+        &self,
+        tokens: impl Iterator<Item = Bytes>,
+        disposition: Disposition,
+    ) -> Settling {
+        self.submit(tokens.map(|token| disposition.clone().of(token)).collect())
+    }
+
     fn submit(&self, settlements: Vec<v1::Settlement>) -> Settling {
         let (answer, answered) = oneshot::channel();
         if settlements.is_empty() {

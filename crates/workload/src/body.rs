@@ -1,22 +1,20 @@
 //! Bodies of load: each tells when it was due, and the rest is noise that no compression shortens.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use rand::{Rng, RngExt};
+use rand::RngExt;
+
+use crate::Noise;
 
 /// At the head of each body: when it was due (ns since the run's start), whose run it is, and a
 /// number.
 const STAMP_BYTES: usize = 16;
-/// Random bytes that bodies are cut from. One run's producers share them: a thousand producers with
-/// their own would be a gigabyte.
-const NOISE_BYTES: usize = 1 << 20;
 
 /// Bodies of one size. A clone makes other ones, of the same run.
 #[derive(Debug)]
 pub struct Bodies {
-    noise: Arc<[u8]>,
+    noise: Noise,
     size: usize,
     run: u32,
     number: u32,
@@ -37,21 +35,18 @@ impl Bodies {
     /// Of one run; `size` is raised to [`Bodies::SIZE_MIN`].
     pub fn new(size: usize) -> Bodies {
         let size = size.max(Bodies::SIZE_MIN);
-        let mut noise = vec![0; NOISE_BYTES.max(2 * size)];
-        rand::rng().fill_bytes(&mut noise);
-        Bodies { noise: noise.into(), size, run: rand::random(), number: rand::random() }
+        let noise = Noise::new(size);
+        Bodies { noise, size, run: rand::random(), number: rand::random() }
     }
 
     /// The next one, due so long after the run's start.
     pub fn next(&mut self, due: Duration) -> Bytes {
         let filling = self.size - STAMP_BYTES;
-        // Steps by a prime: two bodies near each other share no bytes.
-        let at = (self.number as usize).wrapping_mul(7919 + filling) % (self.noise.len() - filling);
         let mut body = BytesMut::with_capacity(self.size);
         body.put_u64(u64::try_from(due.as_nanos()).unwrap_or(u64::MAX));
         body.put_u32(self.run);
         body.put_u32(self.number);
-        body.put_slice(&self.noise[at..at + filling]);
+        body.put_slice(self.noise.cut(self.number, filling));
         self.number = self.number.wrapping_add(1);
         body.freeze()
     }
@@ -70,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_body_has_its_size_and_tells_when_it_was_due() {
-        for size in [STAMP_BYTES, 17, 1024, NOISE_BYTES] {
+        for size in [STAMP_BYTES, 17, 1024, 1 << 20] {
             let bodies = Bodies::new(size);
             let mut own = bodies.clone();
             for _ in 0..3 {

@@ -31,17 +31,45 @@ impl Recorder {
         self.histogram.add(&other.histogram).expect("all recorders have the same bounds");
     }
 
+    /// How many were recorded.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// What so great a share of all, from 0 to 1, does not exceed, in milliseconds.
+    pub fn at(&self, share: f64) -> f64 {
+        ms(self.histogram.value_at_quantile(share))
+    }
+
+    /// Milliseconds.
+    pub fn mean(&self) -> f64 {
+        self.histogram.mean() / 1000.0
+    }
+
+    /// Milliseconds.
+    pub fn max(&self) -> f64 {
+        ms(self.histogram.max())
+    }
+
+    /// How many took longer.
+    pub fn count_above(&self, took: Duration) -> u64 {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).min(LONGEST_US);
+        self.histogram.len() - self.histogram.count_between(0, us)
+    }
+
     pub fn summary(&self) -> Latency {
-        let ms = |us: u64| us as f64 / 1000.0;
-        let at = |share: f64| ms(self.histogram.value_at_quantile(share));
         Latency {
-            count: self.histogram.len(),
-            p50_ms: at(0.5),
-            p99_ms: at(0.99),
-            p999_ms: at(0.999),
-            max_ms: ms(self.histogram.max()),
+            count: self.count(),
+            p50_ms: self.at(0.5),
+            p99_ms: self.at(0.99),
+            p999_ms: self.at(0.999),
+            max_ms: self.max(),
         }
     }
+}
+
+fn ms(us: u64) -> f64 {
+    us as f64 / 1000.0
 }
 
 /// What is reported of a histogram.

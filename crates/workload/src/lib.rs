@@ -4,17 +4,20 @@
 //! counted as unknown. Latency under a given rate is measured from the moment a message was due to
 //! be sent, so a broker that stalls cannot hide the wait of those behind (coordinated omission).
 //!
-//! Reading order: how a node is looked into, how time is kept, what bodies hold, the five benches, the
-//! checker.
+//! Reading order: how a node is looked into and spoken to, how time is kept, what bodies hold, the five
+//! benches, the checker.
 
 mod metrics;
 mod nodes;
 mod way;
 
+mod link;
+
 mod latency;
 mod pace;
 
 mod body;
+mod noise;
 
 mod fill;
 mod queues;
@@ -35,11 +38,14 @@ pub use churn::{ChurnBench, ChurnReport, Disk, Look};
 pub use expiry::{ExpiryBench, ExpiryReport};
 pub use latency::{Latency, Recorder};
 pub use lifecycle::{LifecycleBench, LifecycleReport, Protocol};
+pub use link::{Link, Lost};
 pub use metrics::{Buckets, Metrics};
 pub use neighbour::{Disturbance, NeighbourBench, NeighbourReport, Strike};
 pub use nodes::{NodeLook, NodeUse, look};
+pub use noise::Noise;
 pub use pace::Pace;
-pub use report::Progress;
+pub use report::{Progress, error_name};
+pub use way::Way;
 
 use thiserror::Error;
 

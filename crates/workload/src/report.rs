@@ -21,7 +21,8 @@ impl Progress {
         Progress::new(|_, _, _| ())
     }
 
-    pub(crate) fn tell(&self, phase: &str, share: f64, figures: &str) {
+    /// Tells what is going on, how much of it is done, and a line of figures.
+    pub fn tell(&self, phase: &str, share: f64, figures: &str) {
         (self.0)(phase, share.clamp(0.0, 1.0), figures);
     }
 }
@@ -33,14 +34,7 @@ pub(crate) struct Errors(Mutex<BTreeMap<String, u64>>);
 impl Errors {
     /// Counts an error that befell so many messages.
     pub fn count(&self, error: &client::Error, messages: u64) {
-        let name = match error {
-            // Whatever made it doubtful: it is no refusal.
-            client::Error::PerhapsDone(_) => "perhaps done",
-            _ if !error.name().is_empty() => error.name(),
-            client::Error::Refused(_) => "refused",
-            client::Error::NotDone(_) => "not done",
-        };
-        self.count_named(name, messages);
+        self.count_named(error_name(error), messages);
     }
 
     /// Counts what went wrong although nothing was refused.
@@ -52,6 +46,17 @@ impl Errors {
     /// Those counted so far.
     pub fn counted(&self) -> BTreeMap<String, u64> {
         self.0.lock().unwrap_or_else(|poison| poison.into_inner()).clone()
+    }
+}
+
+/// What an error is counted under.
+pub fn error_name(error: &client::Error) -> &str {
+    match error {
+        // Whatever made it doubtful: it is no refusal.
+        client::Error::PerhapsDone(_) => "perhaps done",
+        _ if !error.name().is_empty() => error.name(),
+        client::Error::Refused(_) => "refused",
+        client::Error::NotDone(_) => "not done",
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use amqp_protocol::engine::Mechanism;
-use client::{Client, Trust};
+use client::{Client, ClientOptions, Trust};
 use tokio::net::TcpStream;
 use transport::{ClientTls, Stream, host_of};
 
@@ -14,7 +14,7 @@ const ROOT: &str = "RootManageSharedAccessKey";
 
 /// How addresses are reached.
 #[derive(Clone)]
-pub(crate) struct Way {
+pub struct Way {
     tls: Option<ClientTls>,
     /// A certificate is shown to whoever asks for one.
     is_certified: bool,
@@ -23,7 +23,14 @@ pub(crate) struct Way {
 impl Way {
     /// The one that a client of the native API goes.
     pub fn of(client: &Client) -> Result<Way, Error> {
-        let options = client.options();
+        Way::with(client.options())
+    }
+
+    /// The one that such a client would go.
+    ///
+    /// # Errors
+    /// Certificates that are none.
+    pub fn with(options: &ClientOptions) -> Result<Way, Error> {
         let Some(trust) = &options.tls else { return Ok(Way { tls: None, is_certified: false }) };
         let authorities = match trust {
             Trust::System => None,

@@ -2,19 +2,16 @@
 //! credit ahead of what was taken, verdicts and their answers in ranges.
 
 mod consumer;
-mod link;
 mod producer;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use amqp_protocol::codec::Role;
+use amqp_protocol::codec::{Attach, Role};
 use client::Client;
-use thiserror::Error;
 
-use self::link::Link;
-use crate::way::Way;
+use crate::{Link, Lost, Way};
 
 pub(super) use consumer::consume;
 pub(super) use producer::produce;
@@ -31,26 +28,13 @@ pub(super) struct Fronts {
     addresses: Arc<BTreeMap<String, String>>,
 }
 
-/// Why a connection is of no use any more.
-#[derive(Debug, Error)]
-pub(super) enum Lost {
-    #[error("{0}")]
-    Client(#[from] amqp_client::Error),
-    /// There is no way to it.
-    #[error("{0}")]
-    Io(#[from] std::io::Error),
-    /// What the node said.
-    #[error("{0}")]
-    Ended(String),
-}
-
 impl Fronts {
     /// Asks who is there.
     pub async fn find(client: &Client, addresses: &[String]) -> Result<Fronts, crate::Error> {
         let way = Way::of(client)?;
         let (mut found, mut why) = (BTreeMap::new(), None);
         for address in addresses {
-            match Link::greet(&way, address, client.secret().as_deref()).await {
+            match greet(&way, address, client.secret().as_deref()).await {
                 Ok(name) => drop(found.insert(name, address.clone())),
                 Err(lost) => why = why.or(Some(format!("{address}: {lost}"))),
             }
@@ -69,6 +53,21 @@ impl Fronts {
         let of_leader = leader.and_then(|name| self.addresses.get(&name));
         let any = || self.addresses.values().nth(index as usize % self.addresses.len());
         let address = of_leader.or_else(any).map_or("", String::as_str);
-        Link::open(&self.way, address, self.client.secret().as_deref(), queue, role).await
+        let login = self.way.login(self.client.secret().as_deref());
+        let name = format!("bench-{queue}");
+        let attach = match role {
+            Role::Sender => Link::to(&name, queue),
+            // Verdicts are answered (SETTLE-4).
+            Role::Receiver => Attach::receiver(&name, queue),
+        };
+        Link::attach(Link::connect(&self.way, address, login).await?, attach).await
     }
+}
+
+/// Connects, and tells the name by which the node greets.
+async fn greet(way: &Way, address: &str, secret: Option<&str>) -> Result<String, Lost> {
+    let client = Link::connect(way, address, way.login(secret)).await?;
+    let name = client.server().container_id.to_string();
+    client.close().await;
+    Ok(name)
 }

@@ -3,11 +3,13 @@
 use super::Layer;
 
 pub const LAYERS: &[Layer] = &[
-    (&["body"], &[]),
+    (&["noise"], &[]),
+    (&["body"], &["noise"]),
     (&["checker"], &[]),
     (&["latency"], &[]),
     (&["metrics"], &[]),
     (&["way"], &["lib"]),
+    (&["link"], &["way"]),
     (&["nodes"], &["metrics", "way"]),
     (&["pace"], &[]),
     (&["queues"], &["lib"]),
@@ -16,6 +18,9 @@ pub const LAYERS: &[Layer] = &[
     (&["fill"], &["report"]),
     (&["backlog"], &["fill", "lib", "nodes", "report"]),
     (&["expiry"], &["fill", "latency", "lib", "nodes", "pace", "queues", "report"]),
-    (&["lifecycle"], &["body", "latency", "lib", "nodes", "pace", "queues", "report", "way"]),
+    (
+        &["lifecycle"],
+        &["body", "latency", "lib", "link", "nodes", "pace", "queues", "report", "way"],
+    ),
     (&["neighbour"], &["fill", "latency", "lib", "nodes", "pace", "report"]),
 ];

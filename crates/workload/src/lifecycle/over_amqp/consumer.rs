@@ -8,10 +8,9 @@ use std::time::Instant;
 use amqp_protocol::codec::{DeliveryState, Outcome, Role};
 use amqp_protocol::engine::{Delivery, DeliveryId, Event};
 
-use super::link::Link;
-use super::{Fronts, Lost, PAUSE};
-use crate::Recorder;
+use super::{Fronts, PAUSE};
 use crate::lifecycle::Run;
+use crate::{Link, Lost, Recorder};
 
 pub(in crate::lifecycle) async fn consume(
     run: Arc<Run>,
@@ -58,7 +57,7 @@ impl Consumer {
                 Event::Delivery(delivery) => {
                     self.note(&delivery, now, &mut end_to_end);
                     self.completing.push_back((delivery.id, now));
-                    link.complete(delivery.id)?;
+                    link.propose(delivery.id, DeliveryState::ACCEPTED)?;
                 }
                 Event::Settled { id, state } => self.answered(id, state, now, &mut settle),
                 _ => {}

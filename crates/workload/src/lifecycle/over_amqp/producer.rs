@@ -12,10 +12,9 @@ use amqp_protocol::message::Header;
 use bytes::{Bytes, BytesMut};
 use tokio::time::timeout;
 
-use super::link::Link;
-use super::{Fronts, Lost, PAUSE};
+use super::{Fronts, PAUSE};
 use crate::lifecycle::{Run, pour};
-use crate::{Bodies, Pace, Recorder};
+use crate::{Bodies, Link, Lost, Pace, Recorder};
 
 /// With no outcome for so long after the end, those that miss one are of unknown outcome.
 const PATIENCE: Duration = Duration::from_secs(10);
