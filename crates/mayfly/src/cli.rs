@@ -60,6 +60,8 @@ enum Command {
     Session(commands::session::SessionArgs),
     /// Measure a cluster under load
     Bench(commands::bench::BenchArgs),
+    /// Load tests from a file: any cluster, any Service Bus endpoint, any AMQP 1.0 broker
+    Load(commands::load::LoadArgs),
     /// Hurt a cluster under load, and check everything clients were told
     Chaos(commands::chaos::ChaosArgs),
     /// Whether nodes can serve, for probes; exit code 1 if one cannot
@@ -129,6 +131,7 @@ impl Cli {
             Command::Resubmit(args) => commands::resubmit::run(args).await?,
             Command::Session(args) => commands::session::run(args).await?,
             Command::Bench(args) => commands::bench::run(args).await?,
+            Command::Load(args) => return commands::load::run(args).await,
             Command::Chaos(args) => return commands::chaos::run(args).await,
             Command::Health(args) => return commands::health::run(args).await,
             Command::Cluster(args) => commands::cluster::run(args).await?,

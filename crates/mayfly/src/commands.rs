@@ -14,6 +14,7 @@ mod entity;
 pub mod health;
 mod idle;
 pub mod key;
+pub mod load;
 pub mod man;
 pub mod peek;
 pub mod properties;

@@ -12,6 +12,7 @@ mod domain;
 mod engine;
 mod grpc;
 mod http;
+mod load;
 mod mayfly;
 mod message_content;
 mod replication;
@@ -45,6 +46,7 @@ pub const CRATES: &[(&str, &[Layer])] = &[
     ("arm-template", arm_template::LAYERS),
     ("definitions", definitions::LAYERS),
     ("workload", workload::LAYERS),
+    ("load", load::LAYERS),
     ("chaos", chaos::LAYERS),
     ("simulation", simulation::LAYERS),
     ("mayfly", mayfly::LAYERS),

@@ -60,6 +60,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("definitions", &["arm-template", "domain"]),
     // A load generator speaks what it loads.
     ("workload", &["amqp-client", "amqp-protocol", "client", "transport"]),
+    // Of `auth` the signing of tokens; of `definitions` and `domain` what files say of entities.
+    (
+        "load",
+        &["amqp-client", "amqp-protocol", "auth", "client", "definitions", "domain", "workload"],
+    ),
     // And what hurts a cluster speaks what it speaks.
     ("chaos", &["amqp-client", "amqp-protocol", "client"]),
     ("simulation", &["domain", "engine", "replication", "store", "wire"]),
@@ -79,6 +84,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "grpc",
             "http",
             "limits",
+            "load",
             "message-content",
             "replication",
             "service",
@@ -126,6 +132,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "client",
             "backup",
             "workload",
+            "load",
             "chaos",
             "simulation",
             "mayfly",

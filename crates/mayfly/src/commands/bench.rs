@@ -56,7 +56,7 @@ enum BenchCommand {
 
 /// What producers and consumers speak.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Spoken {
+pub enum Spoken {
     /// The native API
     Grpc,
     /// What the Azure SDKs speak
@@ -326,7 +326,7 @@ fn wrong_is_usage(error: workload::Error) -> anyhow::Error {
 }
 
 /// A bar, or lines where no person looks.
-fn progress() -> (ProgressBar, Progress) {
+pub fn progress() -> (ProgressBar, Progress) {
     let bar = ProgressBar::new(1000);
     if bar.is_hidden() {
         return (bar, Progress::new(lines()));

@@ -1,0 +1,100 @@
+//! Load files: what is written, read and checked. This is the one place that knows the form.
+//!
+//! ```toml
+//! thresholds = ["end_to_end.p99 < 50ms", "lost == 0"]
+//!
+//! [phases]
+//! warm_up = "5s"
+//! measure = "30s"
+//!
+//! [[queues]]
+//! name = "orders-{run}"
+//!
+//! [[producers]]
+//! to = "orders-{run}"
+//! rate = "500 for 10s, 500..2000 over 20s"
+//!
+//! [[consumers]]
+//! from = "orders-{run}"
+//! ```
+
+mod check;
+mod party;
+mod phase;
+
+#[cfg(test)]
+mod tests;
+
+use definitions::Definitions;
+use definitions::place::TomlFault;
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::threshold::Threshold;
+pub use party::{Consumers, Mode, Pacing, Producers, PropertyText};
+use party::{ConsumersText, ProducersText};
+pub use phase::Phases;
+use phase::PhasesText;
+
+/// In a name: the run's number, so that runs do not meet.
+const RUN: &str = "{run}";
+
+/// A whole load, checked.
+#[derive(Clone, Debug)]
+pub struct LoadFile {
+    /// What a report is called.
+    pub name: String,
+    /// Everything that is drawn is drawn from this.
+    pub seed: u64,
+    /// Of this run, in names and in what it sends.
+    pub run: u32,
+    pub phases: Phases,
+    /// To be created before and removed after.
+    pub entities: Definitions,
+    pub producers: Vec<Producers>,
+    pub consumers: Vec<Consumers>,
+    pub thresholds: Vec<Threshold>,
+}
+
+/// The file as written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    name: Option<String>,
+    seed: Option<u64>,
+    #[serde(default)]
+    thresholds: Vec<Spanned<String>>,
+    #[serde(default)]
+    phases: PhasesText,
+    #[serde(default)]
+    queues: Vec<toml::Table>,
+    #[serde(default)]
+    topics: Vec<toml::Table>,
+    #[serde(default)]
+    producers: Vec<Spanned<ProducersText>>,
+    #[serde(default)]
+    consumers: Vec<Spanned<ConsumersText>>,
+}
+
+/// What is wrong with a file, in one line: its name, the line, the key, and what is allowed instead.
+pub type FileFault = String;
+
+impl LoadFile {
+    /// Reads a file that is called `name`, for the run of this number. `seconds`: measured for so long, and all
+    /// other phases and profiles of rates in proportion.
+    ///
+    /// # Errors
+    /// The first fault, in one line.
+    pub fn parse(
+        text: &str,
+        name: &str,
+        run: u32,
+        seconds: Option<f64>,
+    ) -> Result<LoadFile, FileFault> {
+        let text =
+            text.strip_prefix('\u{feff}').unwrap_or(text).replace(RUN, &format!("{run:08x}"));
+        let document: Document =
+            toml::from_str(&text).map_err(|error| TomlFault::of(&text, &error).told(name))?;
+        check::Check { text: &text, name }.file(document, run, seconds)
+    }
+}

@@ -1,0 +1,173 @@
+//! What types do not say of a file.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use definitions::place::line_of;
+use definitions::{Definitions, Found, Options, Problem, document};
+use serde_json::{Map, Value as Json};
+use toml::Spanned;
+
+use super::party::{ConsumersText, ProducersText};
+use super::{Document, FileFault, LoadFile, Mode};
+use crate::threshold::Threshold;
+
+/// Of producers and of consumers, all kinds together.
+const PARTIES_MAX: u32 = 10_000;
+const WINDOW_MAX: u32 = 100_000;
+const BATCH_MAX: u32 = 4_000;
+const MEASURE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// A file that is being checked.
+pub(super) struct Check<'a> {
+    pub text: &'a str,
+    pub name: &'a str,
+}
+
+impl Check<'_> {
+    pub fn file(
+        &self,
+        document: Document,
+        run: u32,
+        seconds: Option<f64>,
+    ) -> Result<LoadFile, FileFault> {
+        let Document { name, seed, thresholds, phases, queues, topics, producers, consumers } =
+            document;
+        let thresholds = thresholds.into_iter().map(|of| self.threshold(&of));
+        let thresholds = thresholds.collect::<Result<_, _>>()?;
+        let entities = self.entities(queues, topics)?;
+        if producers.is_empty() && consumers.is_empty() {
+            let told = "nobody sends or receives; write [[producers]] or [[consumers]]";
+            return Err(format!("{}: {told}", self.name));
+        }
+        for of in &producers {
+            self.producers(of.get_ref())?;
+        }
+        for of in &consumers {
+            self.consumers(of.get_ref())?;
+        }
+        self.several(producers.iter().map(|of| &of.get_ref().count))?;
+        self.several(consumers.iter().map(|of| &of.get_ref().count))?;
+        let profile = producers.iter().filter_map(|of| of.get_ref().profile()).max();
+        let (phases, factor) = phases.read(profile, seconds);
+        if phases.measure.is_zero() || phases.measure > MEASURE_MAX {
+            return Err(self.at("phases.measure", "allowed is more than 0s, and at most a week"));
+        }
+        let producers = producers.into_iter();
+        Ok(LoadFile {
+            name: name.unwrap_or_else(|| self.name.to_owned()),
+            seed: seed.unwrap_or(1),
+            run,
+            phases,
+            entities,
+            producers: producers.map(|of| of.into_inner().read(factor, phases.warm_up)).collect(),
+            consumers: consumers.into_iter().map(|of| of.into_inner().read()).collect(),
+            thresholds,
+        })
+    }
+
+    /// `file:12: key: what is wrong`.
+    fn at(&self, path: &str, told: &str) -> FileFault {
+        let line = line_of(self.text, path).map_or_else(String::new, |line| format!(":{line}"));
+        format!("{}{line}: {path}: {told}", self.name)
+    }
+
+    fn at_value<T>(&self, of: &Spanned<T>, key: &str, told: &str) -> FileFault {
+        let before = &self.text[..of.span().start.min(self.text.len())];
+        format!("{}:{}: {key}: {told}", self.name, before.matches('\n').count() + 1)
+    }
+
+    fn within(
+        &self,
+        of: &Spanned<u32>,
+        key: &str,
+        allowed: RangeInclusive<u32>,
+    ) -> Result<(), FileFault> {
+        if allowed.contains(of.get_ref()) {
+            return Ok(());
+        }
+        let (least, most) = (allowed.start(), allowed.end());
+        let told = format!("it is {}, allowed is {least} to {most}", of.get_ref());
+        Err(self.at_value(of, key, &told))
+    }
+
+    fn several<'a>(&self, counts: impl Iterator<Item = &'a Spanned<u32>>) -> Result<(), FileFault> {
+        let mut all = 0u32;
+        for count in counts {
+            all = all.saturating_add(*count.get_ref());
+            if all > PARTIES_MAX {
+                let told = format!("together {all} and more, allowed is {PARTIES_MAX}");
+                return Err(self.at_value(count, "count", &told));
+            }
+        }
+        Ok(())
+    }
+
+    fn threshold(&self, of: &Spanned<String>) -> Result<Threshold, FileFault> {
+        let read = of.get_ref().parse();
+        read.map_err(|told: String| self.at_value(of, "thresholds", &told))
+    }
+
+    fn producers(&self, of: &ProducersText) -> Result<(), FileFault> {
+        self.named(&of.to, "to")?;
+        self.within(&of.count, "count", 1..=PARTIES_MAX)?;
+        self.within(&of.window, "window", 1..=WINDOW_MAX)?;
+        self.within(&of.batch, "batch", 1..=BATCH_MAX.min(*of.window.get_ref()))
+    }
+
+    fn consumers(&self, of: &ConsumersText) -> Result<(), FileFault> {
+        self.named(&of.from, "from")?;
+        self.within(&of.count, "count", 1..=PARTIES_MAX)?;
+        self.within(&of.prefetch, "prefetch", 1..=WINDOW_MAX)?;
+        self.within(&of.at_a_time, "at_a_time", 1..=WINDOW_MAX)?;
+        let not_completed = of.not_completed();
+        if not_completed > 1.0 {
+            let told =
+                "what is abandoned, dead-lettered, deferred and left to lapse is more than 100%";
+            return Err(self.at_value(&of.from, "from", told));
+        }
+        if of.mode == Mode::ReceiveAndDelete && not_completed > 0.0 {
+            let told = "mode receive-and-delete settles nothing; leave out abandon, dead_letter, defer and lapse";
+            return Err(self.at_value(&of.from, "from", told));
+        }
+        Ok(())
+    }
+
+    fn named(&self, of: &Spanned<String>, key: &str) -> Result<(), FileFault> {
+        match of.get_ref().is_empty() {
+            true => Err(self.at_value(of, key, "it names nothing; write a queue, a topic, or a subscription as topic/Subscriptions/name")),
+            false => Ok(()),
+        }
+    }
+
+    /// In the form of definitions, with their checks.
+    fn entities(
+        &self,
+        queues: Vec<toml::Table>,
+        topics: Vec<toml::Table>,
+    ) -> Result<Definitions, FileFault> {
+        let list = |tables: Vec<toml::Table>| {
+            Json::Array(tables.into_iter().map(|of| document::toml_to_json(of.into())).collect())
+        };
+        let members = [
+            ("version".to_owned(), Json::from(document::VERSION)),
+            ("queues".to_owned(), list(queues)),
+            ("topics".to_owned(), list(topics)),
+        ];
+        let json = Json::Object(Map::from_iter(members));
+        let told = |problems: Vec<Problem>| self.told(problems);
+        let entities = document::read(&json, self.name).map_err(told)?;
+        definitions::plan(&entities, &Found::default(), Options::default()).map_err(told)?;
+        Ok(entities)
+    }
+
+    /// The first, with its line: definitions know the path to it.
+    fn told(&self, problems: Vec<Problem>) -> FileFault {
+        let Some(problem) = problems.into_iter().next() else { return self.name.to_owned() };
+        let path = problem.at.strip_prefix(&format!("'{}': ", self.name)).map(str::to_owned);
+        match path {
+            Some(path) => self.at(&path, &problem.why),
+            None => format!("{}: {problem}", self.name),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What tasks measure: latencies and counts, of the whole run, of what is measured, and of each slice of time.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use workload::Recorder;
+
+use crate::link::Verdict;
+use crate::threshold::Span;
+
+/// Counts from the run's beginning on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub acknowledged: u64,
+    pub deliveries: u64,
+    /// Deliveries that were the first of their message.
+    pub delivered: u64,
+    /// Messages found among dead letters.
+    pub dead: u64,
+    pub completed: u64,
+    pub errors: u64,
+}
+
+/// Latencies of each kind.
+#[derive(Clone, Debug, Default)]
+pub struct Recorders([Recorder; Span::ALL.len()]);
+
+impl Recorders {
+    pub fn of(&self, span: Span) -> &Recorder {
+        &self.0[span as usize]
+    }
+
+    fn record(&mut self, span: Span, took: Duration) {
+        self.0[span as usize].record(took);
+    }
+}
+
+/// Everything recorded. Tasks book once for all that came at a time.
+#[derive(Debug, Default)]
+pub struct Books {
+    pub counts: Counts,
+    pub errors: BTreeMap<String, u64>,
+    verdicts: [u64; Verdict::ALL.len()],
+    /// What was due while it was measured.
+    pub measured: Recorders,
+    /// Since it was taken last.
+    slice: Recorders,
+}
+
+impl Books {
+    pub fn record(&mut self, span: Span, took: Duration, is_measured: bool) {
+        self.slice.record(span, took);
+        if is_measured {
+            self.measured.record(span, took);
+        }
+    }
+
+    /// Counts a verdict that was confirmed.
+    pub fn verdict(&mut self, verdict: Verdict) {
+        self.verdicts[verdict as usize] += 1;
+    }
+
+    /// How many of each kind were confirmed, by name; none where there are none.
+    pub fn verdicts(&self) -> BTreeMap<String, u64> {
+        let all = Verdict::ALL.into_iter().zip(self.verdicts);
+        let given = all.filter(|(_, count)| *count > 0);
+        given.map(|(verdict, count)| (verdict.name().to_owned(), count)).collect()
+    }
+
+    /// Counts an error that befell so many messages.
+    pub fn error(&mut self, name: &str, messages: u64) {
+        self.counts.errors += messages;
+        match self.errors.get_mut(name) {
+            Some(count) => *count += messages,
+            None => drop(self.errors.insert(name.to_owned(), messages)),
+        }
+    }
+
+    /// What was recorded since it was asked for last.
+    pub fn take_slice(&mut self) -> Recorders {
+        std::mem::take(&mut self.slice)
+    }
+}
+
+/// Books that tasks share.
+#[derive(Debug, Default)]
+pub struct Meter(Mutex<Books>);
+
+impl Meter {
+    pub fn books(&self) -> MutexGuard<'_, Books> {
+        self.0.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_is_what_came_since_the_last() {
+        let meter = Meter::default();
+        let ms = Duration::from_millis;
+        meter.books().record(Span::Send, ms(5), true);
+        meter.books().record(Span::Send, ms(7), false);
+        meter.books().error("late", 2);
+        meter.books().error("late", 1);
+        assert_eq!(meter.books().take_slice().of(Span::Send).summary().count, 2);
+        assert_eq!(meter.books().take_slice().of(Span::Send).summary().count, 0);
+        assert_eq!(meter.books().measured.of(Span::Send).summary().count, 1);
+        assert_eq!(meter.books().measured.of(Span::Settle).summary().count, 0);
+        let books = meter.books();
+        assert_eq!((books.counts.errors, books.errors["late"]), (3, 3));
+    }
+}

@@ -1,0 +1,169 @@
+//! Figures of each slice of time, and of the time that is measured.
+
+use std::time::Duration;
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+
+use crate::file::Phases;
+use crate::meter::{Counts, Meter};
+use crate::report::{Point, latencies};
+use crate::time_line::TimeLine;
+
+/// Slices are no shorter than one of these, of which a run has no more than about so many.
+const SLICE_MIN: Duration = Duration::from_millis(250);
+const SLICES: u32 = 240;
+const TICK: Duration = Duration::from_millis(50);
+
+/// What all counted at an instant, and the CPU it had cost.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    at: Duration,
+    counts: Counts,
+    cpu: Duration,
+}
+
+/// Takes a slice whenever one is over.
+pub(super) struct Sampler {
+    slice: Duration,
+    last: (Duration, Counts),
+    from: Option<Look>,
+    to: Option<Look>,
+    series: Vec<Point>,
+    backlog_max: u64,
+}
+
+/// Everything taken.
+pub(super) struct Sampled {
+    pub series: Vec<Point>,
+    pub backlog_max: u64,
+    pub measured: Duration,
+    pub from: Counts,
+    pub to: Counts,
+    pub cpu: Duration,
+}
+
+impl Sampler {
+    pub fn new(phases: &Phases) -> Sampler {
+        let slice = (phases.sending() / SLICES).max(SLICE_MIN);
+        let last = (Duration::ZERO, Counts::default());
+        Sampler { slice, last, from: None, to: None, series: Vec::new(), backlog_max: 0 }
+    }
+
+    /// How often to look.
+    pub fn tick(&self) -> Duration {
+        TICK
+    }
+
+    /// Takes what is due to be taken. After a slice: which phase it was of, how far that is, and figures.
+    pub fn look(&mut self, line: &TimeLine, meter: &Meter) -> Option<(&'static str, f64, String)> {
+        let now = line.now();
+        let counts = meter.books().counts;
+        let look = || Look { at: now, counts, cpu: own_cpu() };
+        if self.from.is_none() && now >= line.phases().warm_up {
+            self.from = Some(look());
+        }
+        if self.to.is_none() && now >= line.measure_ends().min(line.sending_ends()) {
+            self.to = Some(look());
+        }
+        self.backlog_max = self.backlog_max.max(backlog(&counts));
+        if now - self.last.0 < self.slice {
+            return None;
+        }
+        Some(self.take(now, line, meter))
+    }
+
+    fn take(
+        &mut self,
+        now: Duration,
+        line: &TimeLine,
+        meter: &Meter,
+    ) -> (&'static str, f64, String) {
+        let (slice, counts) = {
+            let mut books = meter.books();
+            (books.take_slice(), books.counts)
+        };
+        let (since, before) = std::mem::replace(&mut self.last, (now, counts));
+        let seconds = (now - since).as_secs_f64();
+        let (phase, share) = phase(now, line);
+        let point = Point {
+            at_seconds: now.as_secs_f64(),
+            seconds,
+            phase: phase.to_owned(),
+            sent: counts.acknowledged - before.acknowledged,
+            delivered: counts.delivered - before.delivered,
+            completed: counts.completed - before.completed,
+            errors: counts.errors - before.errors,
+            backlog: backlog(&counts),
+            latency: latencies(&slice, false),
+        };
+        let rate = |count: u64| count as f64 / seconds.max(0.001);
+        let mut figures =
+            format!("{:.0} sent/s, {:.0} delivered/s", rate(point.sent), rate(point.delivered));
+        if let Some(latency) = point.latency.get("end_to_end") {
+            figures += &format!(", p99 {:.1} ms", latency.p99);
+        }
+        if point.errors > 0 {
+            figures += &format!(", {} errors", point.errors);
+        }
+        self.series.push(point);
+        (phase, share, figures)
+    }
+
+    pub fn finish(mut self, line: &TimeLine, meter: &Meter) -> Sampled {
+        let now = line.now();
+        self.take(now, line, meter);
+        let look = Look { at: now, counts: meter.books().counts, cpu: own_cpu() };
+        let (from, to) = (self.from.unwrap_or(look), self.to.unwrap_or(look));
+        Sampled {
+            series: self.series,
+            backlog_max: self.backlog_max,
+            measured: to.at.saturating_sub(from.at),
+            from: from.counts,
+            to: to.counts,
+            cpu: to.cpu.saturating_sub(from.cpu),
+        }
+    }
+}
+
+impl Sampled {
+    /// Sent, delivered and completed a second.
+    pub fn rates(&self) -> [f64; 3] {
+        let seconds = self.measured.as_secs_f64().max(0.001);
+        let (from, to) = (&self.from, &self.to);
+        [
+            to.acknowledged - from.acknowledged,
+            to.delivered - from.delivered,
+            to.completed - from.completed,
+        ]
+        .map(|count| count as f64 / seconds)
+    }
+}
+
+/// Acknowledged, and neither delivered nor among the dead letters. Of a message that several subscriptions get each
+/// delivery counts.
+fn backlog(counts: &Counts) -> u64 {
+    counts.acknowledged.saturating_sub(counts.delivered + counts.dead)
+}
+
+/// Which phase it is, and how much of it is over.
+fn phase(now: Duration, line: &TimeLine) -> (&'static str, f64) {
+    let phases = line.phases();
+    let share = |from: Duration, lasts: Duration| {
+        now.saturating_sub(from).as_secs_f64() / lasts.as_secs_f64().max(0.001)
+    };
+    let (warm_up, measured) = (phases.warm_up, line.measure_ends());
+    match now {
+        _ if now >= line.sending_ends() => ("drain", share(line.sending_ends(), phases.drain)),
+        _ if now < warm_up => ("warm-up", share(Duration::ZERO, warm_up)),
+        _ if now < measured => ("measure", share(warm_up, phases.measure)),
+        _ => ("cool-down", share(measured, phases.cool_down)),
+    }
+}
+
+/// CPU of this process so far.
+fn own_cpu() -> Duration {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Duration::ZERO };
+    let us = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Duration::from_micros(u64::try_from(us).unwrap_or_default())
+}

@@ -1,0 +1,41 @@
+//! `mayfly load`.
+
+mod entities;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+const EXAMPLES: &str = "\
+Examples:
+  mayfly load run orders.toml
+  mayfly load run orders.toml --seconds 5 --json report.json
+  mayfly load run orders.toml --protocol amqp
+  mayfly load run orders.toml --protocol amqp --amqp amqps://NAMESPACE.servicebus.windows.net:5671 \\
+      --entities existing --key-name RootManageSharedAccessKey --secret-file key
+  mayfly load run orders.toml --protocol amqp --amqp 10.0.0.7:5672 --entities existing --sasl anonymous
+
+A file says who sends what where, at what rate, who receives it, and what has to hold; 'Load tests' in
+the documents has its form.
+
+Exit codes: 0 every threshold held, 1 one did not, 2 wrong file, usage or target, 130 interrupted.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct LoadArgs {
+    #[command(subcommand)]
+    command: LoadCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LoadCommand {
+    /// Run the load that a file describes, and say whether its thresholds held
+    Run(Box<run::RunArgs>),
+}
+
+pub async fn run(args: LoadArgs) -> anyhow::Result<ExitCode> {
+    match args.command {
+        LoadCommand::Run(args) => run::run(*args).await,
+    }
+}
