@@ -86,6 +86,48 @@ async fn files_that_ship_hold_what_they_promise() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A report's files open by themselves, and two reports are set side by side.
+#[tokio::test(flavor = "multi_thread")]
+async fn reports_are_left_and_compared() -> anyhow::Result<()> {
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let cluster = Cluster::start(Settings { nodes: 1, ..Settings::default() }).await?;
+    let dir = tempfile::tempdir()?;
+    let mut reports = Vec::new();
+    for (rate, name) in [("100", "one"), ("400", "other")] {
+        let text = format!(
+            "name = \"a </script> name\"\n[phases]\nwarm_up = \"1s\"\nmeasure = \"4s\"\n\
+             [[queues]]\nname = \"load-report-{{run}}\"\n\
+             [[producers]]\nto = \"load-report-{{run}}\"\nrate = {rate}\n\
+             [[consumers]]\nfrom = \"load-report-{{run}}\"\n"
+        );
+        let file = written(dir.path(), &text)?;
+        let out = dir.path().join(name);
+        let (done, report) = run(&cluster, &file, &["--report", &out.to_string_lossy()])?;
+        ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let page = fs::read_to_string(out.join("report.html"))?;
+        ensure!(!page.contains("{{data}}") && page.matches("</script>").count() == 2, "{name}");
+        let csv = fs::read_to_string(out.join("series.csv"))?;
+        let columns: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
+        ensure!(columns.len() > 10 && columns.iter().all(|of| *of == columns[0]), "{csv}");
+        let log = fs::read_to_string(out.join("latency.hlog"))?;
+        ensure!(log.starts_with("#[Histogram log format version 1.3]"), "{log}");
+        ensure!(log.lines().any(|line| line.starts_with("Tag=end_to_end,")), "{log}");
+        let written: Value = serde_json::from_str(&fs::read_to_string(out.join("report.json"))?)?;
+        ensure!(written == report, "--json and --report differ");
+        reports.push(out.join("report.json"));
+    }
+    let done = Command::new(mayfly()?).args(["load", "compare"]).args(&reports).output()?;
+    let said = String::from_utf8_lossy(&done.stdout);
+    println!("{said}");
+    ensure!(done.status.success(), "{said}");
+    let sent = said.lines().find(|line| line.starts_with("sent/s")).unwrap_or_default();
+    ensure!(sent.ends_with("differs"), "four times the rate: {said}");
+    let wrong =
+        Command::new(mayfly()?).args(["load", "compare", "/nowhere", "/nowhere"]).output()?;
+    ensure!(wrong.status.code() == Some(2), "{wrong:?}");
+    Ok(())
+}
+
 /// The same file over AMQP, against one node.
 #[tokio::test(flavor = "multi_thread")]
 async fn files_that_ship_run_over_amqp() -> anyhow::Result<()> {

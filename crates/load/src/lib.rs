@@ -29,17 +29,19 @@ mod consumer;
 mod draft;
 mod producer;
 
+mod compare;
 mod report;
 mod run;
 
 use client::Error as ClientError;
 use thiserror::Error;
 
+pub use compare::{Compared, Comparison};
 pub use file::{FileFault, LoadFile};
 pub use ledger::Account;
 pub use over_amqp::{AmqpTarget, Sasl};
 pub use report::{GeneratorUse, Judged, LoadReport, Percentiles, PhaseSeconds, Point, Unit};
-pub use run::{LoadRun, Target};
+pub use run::{LoadResult, LoadRun, Target};
 
 /// Why a run could not be begun.
 #[derive(Debug, Error)]

@@ -1,5 +1,7 @@
 //! What came of a run.
 
+mod csv;
+mod page;
 mod percentiles;
 mod text;
 

@@ -56,6 +56,14 @@ pub struct LoadRun {
     pub stop: watch::Receiver<bool>,
 }
 
+/// What a run leaves.
+#[derive(Clone, Debug)]
+pub struct LoadResult {
+    pub report: LoadReport,
+    /// Every slice's histograms, as HdrHistogram's tools read them.
+    pub interval_log: String,
+}
+
 /// What a run is made of while it goes on.
 struct Course {
     file: Arc<LoadFile>,
@@ -71,7 +79,7 @@ impl LoadRun {
     /// # Errors
     /// [`Error::Wrong`] if the target is not there, refuses, or does not offer what the file asks for; nothing was
     /// sent then.
-    pub async fn run(self) -> Result<LoadReport, Error> {
+    pub async fn run(self) -> Result<LoadResult, Error> {
         let LoadRun { file, target, address, progress, stop } = self;
         let file = Arc::new(file);
         let ledger = Arc::new(plan::ledger(&file));
@@ -95,11 +103,12 @@ impl LoadRun {
         let (drained, is_dry) = course.drain().await;
         consumers.shutdown().await;
         let account = ledger.account(is_dry);
-        let mut report = course.report(account, drained);
+        let mut result = course.finish(account, drained);
+        let report = &mut result.report;
         report.protocol = target.protocol().to_owned();
         report.target = address;
         report.started_at_ms = started_at_ms;
-        Ok(report)
+        Ok(result)
     }
 }
 
@@ -183,7 +192,7 @@ impl Course {
         }
     }
 
-    fn report(self, account: Account, drained: Duration) -> LoadReport {
+    fn finish(self, account: Account, drained: Duration) -> LoadResult {
         let Course { file, shared, sampler, .. } = self;
         let (time_line, meter) = (shared.time_line, shared.meter);
         let phases = file.phases;
@@ -199,7 +208,7 @@ impl Course {
         };
         let thresholds: Vec<_> = file.thresholds.iter().map(|of| figures.judge(of)).collect();
         let holds = thresholds.iter().all(|judged| judged.holds);
-        LoadReport {
+        let report = LoadReport {
             name: file.name.clone(),
             protocol: String::new(),
             target: String::new(),
@@ -225,7 +234,8 @@ impl Course {
             series: sampled.series,
             holds,
             account,
-        }
+        };
+        LoadResult { report, interval_log: sampled.interval_log }
     }
 }
 

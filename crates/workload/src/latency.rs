@@ -31,6 +31,10 @@ impl Recorder {
         self.histogram.add(&other.histogram).expect("all recorders have the same bounds");
     }
 
+    pub(crate) fn histogram(&self) -> &Histogram<u64> {
+        &self.histogram
+    }
+
     /// How many were recorded.
     pub fn count(&self) -> u64 {
         self.histogram.len()

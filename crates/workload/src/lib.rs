@@ -13,6 +13,7 @@ mod way;
 
 mod link;
 
+mod interval_log;
 mod latency;
 mod pace;
 
@@ -36,6 +37,7 @@ pub use body::Bodies;
 pub use checker::{Checker, Verdict, Violation};
 pub use churn::{ChurnBench, ChurnReport, Disk, Look};
 pub use expiry::{ExpiryBench, ExpiryReport};
+pub use interval_log::IntervalLog;
 pub use latency::{Latency, Recorder};
 pub use lifecycle::{LifecycleBench, LifecycleReport, Protocol};
 pub use link::{Link, Lost};

@@ -109,17 +109,17 @@ impl Crew {
     }
 
     fn same_sessions(&self, path: &str, has_sessions: bool) -> Result<(), Error> {
-        let its = self.file.consumers.iter().filter(|of| {
-            plan::place(&of.from) == path && queue_path(&of.from).sub_queue == v1::SubQueue::Main
-        });
-        for of in its.filter(|of| of.sessions != has_sessions) {
-            let told = match has_sessions {
-                true => "has sessions, and its consumers do not take any; write sessions = true",
-                false => "has no sessions, and its consumers ask for some; leave out sessions",
-            };
-            return Err(Error::Wrong(format!("{} {told}", of.from)));
-        }
-        Ok(())
+        let differs = |of: &&Consumers| {
+            let is_of_it = plan::place(&of.from) == path
+                && queue_path(&of.from).sub_queue == v1::SubQueue::Main;
+            is_of_it && of.sessions != has_sessions
+        };
+        let Some(of) = self.file.consumers.iter().find(differs) else { return Ok(()) };
+        let told = match has_sessions {
+            true => "has sessions, and its consumers do not take any; write sessions = true",
+            false => "has no sessions, and its consumers ask for some; leave out sessions",
+        };
+        Err(Error::Wrong(format!("{} {told}", of.from)))
     }
 
     async fn links(&self, target: &AmqpTarget, ledger: &Ledger) -> Result<AmqpLinks, Error> {

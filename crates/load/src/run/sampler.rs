@@ -1,13 +1,15 @@
 //! Figures of each slice of time, and of the time that is measured.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
+use workload::IntervalLog;
 
 use crate::file::Phases;
 use crate::meter::{Counts, Meter};
 use crate::report::{Point, latencies};
+use crate::threshold::Span;
 use crate::time_line::TimeLine;
 
 /// Slices are no shorter than one of these, of which a run has no more than about so many.
@@ -30,12 +32,14 @@ pub(super) struct Sampler {
     from: Option<Look>,
     to: Option<Look>,
     series: Vec<Point>,
+    log: IntervalLog,
     backlog_max: u64,
 }
 
 /// Everything taken.
 pub(super) struct Sampled {
     pub series: Vec<Point>,
+    pub interval_log: String,
     pub backlog_max: u64,
     pub measured: Duration,
     pub from: Counts,
@@ -47,7 +51,8 @@ impl Sampler {
     pub fn new(phases: &Phases) -> Sampler {
         let slice = (phases.sending() / SLICES).max(SLICE_MIN);
         let last = (Duration::ZERO, Counts::default());
-        Sampler { slice, last, from: None, to: None, series: Vec::new(), backlog_max: 0 }
+        let log = IntervalLog::new(SystemTime::now());
+        Sampler { slice, last, from: None, to: None, series: Vec::new(), log, backlog_max: 0 }
     }
 
     /// How often to look.
@@ -86,6 +91,9 @@ impl Sampler {
         let (since, before) = std::mem::replace(&mut self.last, (now, counts));
         let seconds = (now - since).as_secs_f64();
         let (phase, share) = phase(now, line);
+        for span in Span::ALL.into_iter().filter(|span| slice.of(*span).count() > 0) {
+            self.log.add(span.name(), since, now - since, slice.of(span));
+        }
         let point = Point {
             at_seconds: now.as_secs_f64(),
             seconds,
@@ -117,6 +125,7 @@ impl Sampler {
         let (from, to) = (self.from.unwrap_or(look), self.to.unwrap_or(look));
         Sampled {
             series: self.series,
+            interval_log: self.log.into_text(),
             backlog_max: self.backlog_max,
             measured: to.at.saturating_sub(from.at),
             from: from.counts,

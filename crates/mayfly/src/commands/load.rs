@@ -1,5 +1,6 @@
 //! `mayfly load`.
 
+mod compare;
 mod entities;
 mod run;
 
@@ -10,11 +11,14 @@ use clap::Subcommand;
 const EXAMPLES: &str = "\
 Examples:
   mayfly load run orders.toml
+  mayfly load run orders.toml --report out              out/report.html opens without a network
   mayfly load run orders.toml --seconds 5 --json report.json
   mayfly load run orders.toml --protocol amqp
   mayfly load run orders.toml --protocol amqp --amqp amqps://NAMESPACE.servicebus.windows.net:5671 \\
       --entities existing --key-name RootManageSharedAccessKey --secret-file key
   mayfly load run orders.toml --protocol amqp --amqp 10.0.0.7:5672 --entities existing --sasl anonymous
+
+  mayfly load compare before.json after.json
 
 A file says who sends what where, at what rate, who receives it, and what has to hold; 'Load tests' in
 the documents has its form.
@@ -32,10 +36,13 @@ pub struct LoadArgs {
 enum LoadCommand {
     /// Run the load that a file describes, and say whether its thresholds held
     Run(Box<run::RunArgs>),
+    /// Two reports side by side: ratios, and which differences are more than the runs' own noise
+    Compare(compare::CompareArgs),
 }
 
 pub async fn run(args: LoadArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         LoadCommand::Run(args) => run::run(*args).await,
+        LoadCommand::Compare(args) => compare::run(&args),
     }
 }

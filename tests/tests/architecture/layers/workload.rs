@@ -7,6 +7,7 @@ pub const LAYERS: &[Layer] = &[
     (&["body"], &["noise"]),
     (&["checker"], &[]),
     (&["latency"], &[]),
+    (&["interval_log"], &["latency"]),
     (&["metrics"], &[]),
     (&["way"], &["lib"]),
     (&["link"], &["way"]),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use load::{AmqpTarget, LoadFile, LoadReport, LoadRun, Sasl, Target};
+use load::{AmqpTarget, LoadFile, LoadResult, LoadRun, Sasl, Target};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -49,6 +49,9 @@ pub(super) struct RunArgs {
     /// Write the report as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Where to write report.html, report.json, series.csv and latency.hlog
+    #[arg(long, value_name = "DIRECTORY")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     connect: Connect,
 }
@@ -93,9 +96,21 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     if let Some(entities) = entities.as_mut().filter(|_| !args.keep) {
         entities.remove().await;
     }
-    let Some(report) = driven? else { return Ok(ExitCode::from(INTERRUPTED)) };
+    let Some(LoadResult { report, interval_log }) = driven? else {
+        return Ok(ExitCode::from(INTERRUPTED));
+    };
+    let json = serde_json::to_string_pretty(&report)? + "\n";
     if let Some(path) = &args.json {
-        write(path, &(serde_json::to_string_pretty(&report)? + "\n"))?;
+        write(path, &json)?;
+    }
+    if let Some(dir) = &args.report {
+        let cannot = || format!("cannot make the directory '{}'", dir.display());
+        std::fs::create_dir_all(dir).with_context(cannot)?;
+        write(&dir.join("report.json"), &json)?;
+        write(&dir.join("report.html"), &report.to_page()?)?;
+        write(&dir.join("series.csv"), &report.to_csv())?;
+        write(&dir.join("latency.hlog"), &interval_log)?;
+        terminal::note(&format!("see {}", dir.join("report.html").display()));
     }
     terminal::line(report.to_string().trim_end())?;
     Ok(match (report.interrupted, report.holds) {
@@ -142,20 +157,20 @@ impl RunArgs {
     }
 
     /// None: it was interrupted twice, and there is nothing to report.
-    async fn drive(&self, file: LoadFile, target: Target) -> anyhow::Result<Option<LoadReport>> {
+    async fn drive(&self, file: LoadFile, target: Target) -> anyhow::Result<Option<LoadResult>> {
         let (bar, progress) = progress();
         let (stop, stopped) = watch::channel(false);
         let run = LoadRun { file, target, address: self.address(), progress, stop: stopped };
-        let report = tokio::select! {
-            report = run.run() => Some(report),
+        let result = tokio::select! {
+            result = run.run() => Some(result),
             interrupted = interrupted_twice(stop) => {
                 interrupted?;
                 None
             }
         };
         bar.finish_and_clear();
-        let report = report.transpose();
-        report.map_err(|load::Error::Wrong(told)| terminal::usage(told.replace('\n', " ")))
+        let result = result.transpose();
+        result.map_err(|load::Error::Wrong(told)| terminal::usage(told.replace('\n', " ")))
     }
 }
 
