@@ -185,12 +185,21 @@ impl Client {
         Ok(link)
     }
 
-    /// The server's answer to an attach.
+    /// The server's answer to an attach. Some brokers end the session over a link that they do not want.
+    ///
+    /// # Errors
+    /// [`Error::Ended`] then, too.
     pub async fn attached(&mut self, link: LinkId, role: Role) -> Result<Answer<Attach>, Error> {
-        let is_answer =
-            |event: &Event| matches!(event, Event::Attached { link: of, .. } if *of == link);
-        let Event::Attached { attach, .. } = self.wait(is_answer, "to attach").await? else {
-            return Err(Error::Senseless("an attach"));
+        let session = self.session;
+        let is_answer = |event: &Event| match event {
+            Event::Attached { link: of, .. } => *of == link,
+            Event::Ended { session: of, .. } => *of == session,
+            _ => false,
+        };
+        let attach = match self.wait(is_answer, "to attach").await? {
+            Event::Attached { attach, .. } => attach,
+            Event::Ended { error, .. } => return Err(Error::Ended(error)),
+            _ => return Err(Error::Senseless("an attach")),
         };
         // A refusal shows a link whose terminus on that side is missing, and then ends it.
         let is_refused = match role {

@@ -48,8 +48,12 @@ impl Server {
     fn on_event(&mut self, event: Event) {
         match event {
             Event::Login(_) => self.engine.login(true),
-            Event::AttachRequested { link, attach, .. } => {
+            Event::AttachRequested { session, link, attach } => {
                 let source = attach.source.as_ref().and_then(|source| source.address.clone());
+                if source.as_deref() == Some("unheard-of") {
+                    let error = codec::Error::new("amqp:not-implemented", "not here");
+                    return self.engine.end(session, Some(error)).expect("it has begun");
+                }
                 let reply = attach.reply(1 << 20);
                 if source.as_deref() == Some("nothing") {
                     let error = codec::Error::new("amqp:not-found", "there is nothing");
@@ -133,6 +137,15 @@ async fn a_refused_link_is_an_answer() {
     let refused = client.receiver("nothing").await.unwrap().unwrap_err();
     assert_eq!(&*refused.condition, "amqp:not-found");
     assert!(client.receiver("queue").await.unwrap().is_ok(), "the connection goes on");
+}
+
+/// As RabbitMQ answers settle modes that it does not have.
+#[tokio::test]
+async fn a_session_that_ends_over_a_link_is_no_wait() {
+    let mut client = connected().await;
+    let ended = client.receiver("unheard-of").await.map(drop);
+    let Err(Error::Ended(Some(error))) = &ended else { panic!("{ended:?}") };
+    assert_eq!(&*error.condition, "amqp:not-implemented");
 }
 
 #[tokio::test]
