@@ -91,21 +91,10 @@ impl Workload {
         Workload::Duplicates,
     ];
 
-    /// Those whose entities are there from the beginning, and so in every backup.
-    pub const OF_BACKUPS: [Workload; 12] = [
-        Workload::Queue,
-        Workload::Ttl,
-        Workload::Locks,
-        Workload::Sessions,
-        Workload::Fanout,
-        Workload::Forward,
-        Workload::Scheduled,
-        Workload::Transactions,
-        Workload::Duplicates,
-        Workload::Deferrals,
-        Workload::Links,
-        Workload::Moves,
-    ];
+    /// Whether its entities are there from the beginning, and so in every backup.
+    pub fn outlives_restore(self) -> bool {
+        self != Workload::Temporary
+    }
 
     /// As people write it.
     pub fn name(self) -> &'static str {

@@ -9,6 +9,10 @@ use workload::Recorder;
 use crate::link::Verdict;
 use crate::threshold::Span;
 
+/// Errors that are counted each by itself.
+const ERRORS_MAX: usize = 64;
+const OTHER_ERRORS: &str = "others";
+
 /// Counts from the run's beginning on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -71,6 +75,9 @@ impl Books {
     /// Counts an error that befell so many messages.
     pub fn error(&mut self, name: &str, messages: u64) {
         self.counts.errors += messages;
+        // What a broker says may differ every time.
+        let is_room = self.errors.len() < ERRORS_MAX || self.errors.contains_key(name);
+        let name = if is_room { name } else { OTHER_ERRORS };
         match self.errors.get_mut(name) {
             Some(count) => *count += messages,
             None => drop(self.errors.insert(name.to_owned(), messages)),
@@ -111,5 +118,14 @@ mod tests {
         assert_eq!(meter.books().measured.of(Span::Settle).summary().count, 0);
         let books = meter.books();
         assert_eq!((books.counts.errors, books.errors["late"]), (3, 3));
+    }
+
+    #[test]
+    fn errors_that_are_never_the_same_are_counted_together() {
+        let mut books = Books::default();
+        (0..1_000).for_each(|number| books.error(&format!("tracking id {number}"), 2));
+        books.error("tracking id 0", 1);
+        assert_eq!((books.counts.errors, books.errors.len()), (2_001, ERRORS_MAX + 1));
+        assert_eq!((books.errors["tracking id 0"], books.errors[OTHER_ERRORS]), (3, 1_872));
     }
 }

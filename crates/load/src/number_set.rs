@@ -72,7 +72,7 @@ impl NumberSet {
     /// How many of these numbers are in none of the others.
     pub fn count_missing(&self, others: &[&NumberSet]) -> u64 {
         let mut missing = 0;
-        for index in 0..self.chunks.len() {
+        for index in self.chunks_with_missing(others) {
             for word in 0..WORDS {
                 let own = self.word(index, word);
                 let found = others.iter().fold(0, |found, other| found | other.word(index, word));
@@ -84,10 +84,22 @@ impl NumberSet {
 
     /// The first of these numbers that are in none of the others, at most so many: where to look.
     pub fn missing(&self, others: &[&NumberSet], count_max: usize) -> Vec<u64> {
-        let numbers = (0..self.chunks.len() as u64 * CHUNK).filter(|number| {
+        let chunks = self.chunks_with_missing(others).map(|index| index as u64 * CHUNK);
+        let numbers = chunks.flat_map(|first| first..first + CHUNK).filter(|number| {
             self.contains(*number) && !others.iter().any(|other| other.contains(*number))
         });
         numbers.take(count_max).collect()
+    }
+
+    /// Where there may be some: what is whole in another, which is nearly all there is, takes one look.
+    fn chunks_with_missing(&self, others: &[&NumberSet]) -> impl Iterator<Item = usize> {
+        let may_miss = |(index, own): (usize, &Chunk)| {
+            let is_whole =
+                |other: &&NumberSet| matches!(other.chunks.get(index), Some(Chunk::Whole));
+            let is_empty = matches!(own, Chunk::Empty);
+            (!is_empty && !others.iter().any(is_whole)).then_some(index)
+        };
+        self.chunks.iter().enumerate().filter_map(may_miss)
     }
 
     fn word(&self, chunk: usize, word: usize) -> u64 {

@@ -15,6 +15,7 @@ mod demo;
 mod emulator;
 mod files;
 mod input;
+mod interruption;
 #[cfg(test)]
 mod reference;
 mod serve;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use client::{Client, v1};
+use client::Client;
 use futures::{StreamExt, TryStreamExt, stream};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -17,7 +17,7 @@ use crate::ledger::Ledger;
 use crate::link::Broken;
 use crate::meter::Meter;
 use crate::over_amqp::{AmqpReceive, AmqpSend, AmqpTarget};
-use crate::over_grpc::{GrpcReceive, GrpcSend, queue_path};
+use crate::over_grpc::{GrpcReceive, GrpcSend, is_dead_letter};
 use crate::producer::{Producer, Turns};
 use crate::time_line::TimeLine;
 use crate::{Error, plan};
@@ -110,8 +110,7 @@ impl Crew {
 
     fn same_sessions(&self, path: &str, has_sessions: bool) -> Result<(), Error> {
         let differs = |of: &&Consumers| {
-            let is_of_it = plan::place(&of.from) == path
-                && queue_path(&of.from).sub_queue == v1::SubQueue::Main;
+            let is_of_it = plan::place(&of.from) == path && !is_dead_letter(&of.from);
             is_of_it && of.sessions != has_sessions
         };
         let Some(of) = self.file.consumers.iter().find(differs) else { return Ok(()) };
@@ -169,7 +168,7 @@ impl Crew {
         link: Option<AmqpReceive<Note>>,
         shared: &Shared,
     ) {
-        let is_dead = queue_path(&spec.from).sub_queue == v1::SubQueue::DeadLetter;
+        let is_dead = is_dead_letter(&spec.from);
         let (lock_ms, epoch_ms) = (self.lock_ms.get(place).copied().flatten(), shared.epoch_ms);
         let seed = self.file.seed ^ ((index as u64 + 1) << 48);
         let consumer = Consumer {

@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::Context;
 use chaos::{Experiment, FaultKind, Target, Workload, parse_schedule, upgrades};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::connect::Login;
+use crate::interruption::{self, INTERRUPTED};
 use crate::terminal;
 
 const EXAMPLES: &str = "\
@@ -47,8 +47,8 @@ until then; once more, and everything that was started ends at once.
 Exit codes: 0 every promise was kept, 1 one was broken (the command that repeats it is told) or the
 experiment could not be carried out, 2 wrong usage, 130 interrupted and none was broken until then.";
 
-/// As shells tell of SIGINT.
-const INTERRUPTED: u8 = 130;
+/// Said at the first Ctrl-C.
+const STOPPING: &str = "interrupted: healing and checking; once more ends it at once";
 
 /// Groups with data in a cluster of its own: few, so that faults meet leaders.
 const DATA_GROUPS: u16 = 3;
@@ -149,7 +149,7 @@ pub async fn run(args: ChaosArgs) -> anyhow::Result<ExitCode> {
     let report = tokio::select! {
         report = experiment.run(Arc::new(terminal::note), stopped) => report,
         // Dropped, it ends the processes it started and removes their files.
-        interrupted = interrupted_twice(stop) => {
+        interrupted = interruption::twice(stop, STOPPING) => {
             interrupted?;
             terminal::complain("interrupted again; what was started has ended");
             return Ok(ExitCode::from(INTERRUPTED));
@@ -173,23 +173,6 @@ pub async fn run(args: ChaosArgs) -> anyhow::Result<ExitCode> {
         (true, true) => ExitCode::from(INTERRUPTED),
         (true, false) => ExitCode::SUCCESS,
     })
-}
-
-/// The first time the experiment is told to come to its end; returns at the second.
-async fn interrupted_twice(stop: watch::Sender<bool>) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    for is_last in [false, true] {
-        tokio::select! {
-            _ = terminate.recv() => (),
-            _ = interrupt.recv() => (),
-        }
-        if !is_last {
-            terminal::note("interrupted: healing and checking; once more ends it at once");
-            stop.send_replace(true);
-        }
-    }
-    Ok(())
 }
 
 impl ChaosArgs {
@@ -241,8 +224,10 @@ impl ChaosArgs {
             schedule,
             workloads: match (&self.previous, self.restore) {
                 (Some(_), _) => either(&self.workloads, &Workload::OF_0_1),
-                (None, true) => either(&self.workloads, &Workload::OF_BACKUPS),
-                (None, false) => either(&self.workloads, &Workload::ALL),
+                (None, restore) => either(&self.workloads, &Workload::ALL)
+                    .into_iter()
+                    .filter(|workload| !restore || workload.outlives_restore())
+                    .collect(),
             },
             rate: self.rate,
             restores: self.restore,

@@ -297,7 +297,7 @@ mod tests {
             ),
             // A directory that was made anew begins anew.
             (None, vec![(0, OLD, 40, Granted), (9_000, OTHER, 3, Granted)]),
-            // HeardWrites of by a process that has ended since.
+            // Heard of by a process that has ended since.
             (Some(&remembered), vec![(0, OLD, 50, Granted)]),
             (Some(&remembered), vec![(0, OLD, 49, Outdated), (1, AGAIN, 60, Granted)]),
             (Some(&remembered), vec![(0, OTHER, 1, Granted)]),

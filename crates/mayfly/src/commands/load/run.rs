@@ -6,16 +6,16 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::ValueEnum;
 use load::{AmqpTarget, LoadFile, LoadResult, LoadRun, Sasl, Target};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::entities::RunEntities;
 use crate::commands::bench::{Spoken, progress};
 use crate::connect::Connect;
+use crate::interruption::{self, INTERRUPTED};
 use crate::terminal;
 
-/// As shells tell of SIGINT.
-const INTERRUPTED: u8 = 130;
+/// Said at the first Ctrl-C.
+const STOPPING: &str = "interrupted: what is under way is waited for; once more ends it at once";
 const SECONDS_MAX: f64 = 7.0 * 24.0 * 3600.0;
 
 #[derive(Debug, clap::Args)]
@@ -163,7 +163,7 @@ impl RunArgs {
         let run = LoadRun { file, target, address: self.address(), progress, stop: stopped };
         let result = tokio::select! {
             result = run.run() => Some(result),
-            interrupted = interrupted_twice(stop) => {
+            interrupted = interruption::twice(stop, STOPPING) => {
                 interrupted?;
                 None
             }
@@ -172,23 +172,4 @@ impl RunArgs {
         let result = result.transpose();
         result.map_err(|load::Error::Wrong(told)| terminal::usage(told.replace('\n', " ")))
     }
-}
-
-/// The first time sending comes to its end; returns at the second.
-async fn interrupted_twice(stop: watch::Sender<bool>) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    for is_last in [false, true] {
-        tokio::select! {
-            _ = terminate.recv() => (),
-            _ = interrupt.recv() => (),
-        }
-        if !is_last {
-            terminal::note(
-                "interrupted: what is under way is waited for; once more ends it at once",
-            );
-            stop.send_replace(true);
-        }
-    }
-    Ok(())
 }

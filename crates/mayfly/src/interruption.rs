@@ -1,0 +1,26 @@
+//! Ctrl-C and SIGTERM for commands that bring what they do to its end first.
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::terminal;
+
+/// As shells tell of SIGINT.
+pub const INTERRUPTED: u8 = 130;
+
+/// The first time what goes on is told to come to its end, and the person is told `note`; returns at the second.
+pub async fn twice(stop: watch::Sender<bool>, note: &str) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    for is_last in [false, true] {
+        tokio::select! {
+            _ = terminate.recv() => (),
+            _ = interrupt.recv() => (),
+        }
+        if !is_last {
+            terminal::note(note);
+            stop.send_replace(true);
+        }
+    }
+    Ok(())
+}
