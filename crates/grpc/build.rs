@@ -5,7 +5,8 @@ use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = "../wire/proto";
-    let files = ["entities", "messaging", "sessions", "transactions", "cluster", "backups"];
+    let files =
+        ["entities", "messaging", "sessions", "transactions", "cluster", "backups", "faults"];
     let files = files.map(|name| format!("mayfly/v1/{name}.proto"));
     let descriptors = protox::compile(&files, [root])?;
     tonic_prost_build::configure()

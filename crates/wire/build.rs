@@ -5,13 +5,14 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::{env, fs};
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "mayfly/v1/messaging.proto",
     "mayfly/v1/sessions.proto",
     "mayfly/v1/transactions.proto",
     "mayfly/v1/entities.proto",
     "mayfly/v1/cluster.proto",
     "mayfly/v1/backups.proto",
+    "mayfly/v1/faults.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -36,6 +36,7 @@ mod temporary_queue;
 mod transaction;
 mod via;
 
+mod fates;
 mod idle;
 mod link_table;
 mod lobby;

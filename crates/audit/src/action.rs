@@ -42,6 +42,8 @@ actions! {
     BackupCreate, "backup.create", "All entities are copied, with their messages and keys.";
     BackupRestore, "backup.restore", "A backup's entities come to be in this cluster.";
     LeaderTransfer, "leader.transfer", "A group gets another leader.";
+    FaultPut, "fault.put", "Clients are to meet a fault.";
+    FaultRemove, "fault.remove", "A fault, or all of them, is met no more.";
     ClockAdvance, "clock.advance", "The cluster's time is moved forward.";
     ProofRefuse, "proof.refuse", "A login, a token or a key was not good, or none was sent.";
     AccessRefuse, "access.refuse", "Who proved who he is lacks the right for what he asked.";

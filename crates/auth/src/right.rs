@@ -10,11 +10,19 @@ pub enum Right {
     Monitor,
     /// Change the cluster itself: its nodes, leaders and clock.
     Operate,
+    /// Have clients meet faults.
+    InjectFaults,
 }
 
 impl Right {
-    pub const ALL: [Right; 5] =
-        [Right::Listen, Right::Send, Right::Manage, Right::Monitor, Right::Operate];
+    pub const ALL: [Right; 6] = [
+        Right::Listen,
+        Right::Send,
+        Right::Manage,
+        Right::Monitor,
+        Right::Operate,
+        Right::InjectFaults,
+    ];
 
     /// For people.
     pub fn name(self) -> &'static str {
@@ -24,12 +32,13 @@ impl Right {
             Right::Manage => "Manage",
             Right::Monitor => "Monitor",
             Right::Operate => "Operate",
+            Right::InjectFaults => "InjectFaults",
         }
     }
 }
 
 /// Rights of a key, or of a token signed with it. Manage includes all but Operate, which includes
-/// Monitor.
+/// Monitor, and InjectFaults, which nothing includes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
     pub listen: bool,
@@ -37,11 +46,18 @@ pub struct Rights {
     pub manage: bool,
     pub monitor: bool,
     pub operate: bool,
+    pub inject_faults: bool,
 }
 
 impl Rights {
-    pub const ALL: Rights =
-        Rights { listen: true, send: true, manage: true, monitor: true, operate: true };
+    pub const ALL: Rights = Rights {
+        listen: true,
+        send: true,
+        manage: true,
+        monitor: true,
+        operate: true,
+        inject_faults: true,
+    };
 
     pub fn allow(self, right: Right) -> bool {
         match right {
@@ -50,6 +66,7 @@ impl Rights {
             Right::Manage => self.manage,
             Right::Monitor => self.monitor || self.manage || self.operate,
             Right::Operate => self.operate,
+            Right::InjectFaults => self.inject_faults,
         }
     }
 
@@ -62,6 +79,7 @@ impl Rights {
             Right::Manage => self.manage = true,
             Right::Monitor => self.monitor = true,
             Right::Operate => self.operate = true,
+            Right::InjectFaults => self.inject_faults = true,
         }
         self
     }
@@ -73,17 +91,18 @@ mod tests {
 
     #[test]
     fn err_17_cbs_14_a_right_allows_itself_and_manage_allows_all_but_to_operate() {
-        use Right::{Listen, Manage, Monitor, Operate, Send};
+        use Right::{InjectFaults, Listen, Manage, Monitor, Operate, Send};
         let none = Rights::default();
         for (rights, expected) in [
-            (none, [false, false, false, false, false]),
-            (none.with(Listen), [true, false, false, false, false]),
-            (none.with(Send), [false, true, false, false, false]),
-            (none.with(Listen).with(Send), [true, true, false, false, false]),
-            (none.with(Manage), [true, true, true, true, false]),
-            (none.with(Monitor), [false, false, false, true, false]),
-            (none.with(Operate), [false, false, false, true, true]),
-            (Rights::ALL, [true, true, true, true, true]),
+            (none, [false, false, false, false, false, false]),
+            (none.with(Listen), [true, false, false, false, false, false]),
+            (none.with(Send), [false, true, false, false, false, false]),
+            (none.with(Listen).with(Send), [true, true, false, false, false, false]),
+            (none.with(Manage), [true, true, true, true, false, false]),
+            (none.with(Monitor), [false, false, false, true, false, false]),
+            (none.with(Operate), [false, false, false, true, true, false]),
+            (none.with(InjectFaults), [false, false, false, false, false, true]),
+            (Rights::ALL, [true, true, true, true, true, true]),
         ] {
             let allowed = Right::ALL.map(|right| rights.allow(right));
             assert_eq!(allowed, expected, "{rights:?}");

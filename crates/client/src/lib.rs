@@ -38,6 +38,7 @@ mod backups;
 mod calls;
 mod client;
 mod entities;
+mod faults;
 mod topics;
 
 mod link;

@@ -13,6 +13,7 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::api::backups_client::BackupsClient;
 use crate::api::cluster_client::ClusterClient;
 use crate::api::entities_client::EntitiesClient;
+use crate::api::faults_client::FaultsClient;
 use crate::api::messaging_client::MessagingClient;
 use crate::api::sessions_client::SessionsClient;
 use crate::api::transactions_client::TransactionsClient;
@@ -104,6 +105,10 @@ impl Node {
 
     pub fn cluster(&self) -> ClusterClient<Channel> {
         ClusterClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX)
+    }
+
+    pub fn faults(&self) -> FaultsClient<Channel> {
+        FaultsClient::new(self.channel.clone())
     }
 
     pub fn health(&self) -> HealthClient<Channel> {

@@ -13,7 +13,7 @@ use crate::{
 pub(crate) const FEATURE_LEVEL_FOUNDED: u32 = 1;
 /// Up to which this binary understands commands that not all versions know. Nobody proposes one of a level that
 /// a node of the cluster does not know: it could not read its log. Each level adds to the one before.
-pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_RULES_OF_0_2;
+pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_FAULT_RULES;
 /// From which on there are join tokens.
 pub const FEATURE_LEVEL_JOIN_TOKENS: u32 = 2;
 /// From which on the level rises by itself to what all nodes know ([`CatalogCommand::RaiseFeatureLevel`]).
@@ -31,6 +31,14 @@ pub const FEATURE_LEVEL_RELOCATION: u32 = 8;
 /// From which on logs are applied by the rules of 0.2, as soon as each says so
 /// ([`Command::ReachLevel`](crate::Command::ReachLevel)), and may hold what 0.1 could not read.
 pub const FEATURE_LEVEL_RULES_OF_0_2: u32 = 9;
+/// From which on clients can be made to meet faults ([`CatalogCommand::PutFaultRule`]).
+pub const FEATURE_LEVEL_FAULT_RULES: u32 = 10;
+
+/// Of a cluster, at a time.
+pub const FAULT_RULES_MAX: usize = 100;
+pub const FAULT_RULE_NAME_BYTES_MAX: usize = 100;
+/// What one says, in bytes.
+pub const FAULT_RULE_BYTES_MAX: usize = 8 * 1024;
 
 /// A name in the directory.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,6 +144,17 @@ pub struct TokenUse {
     pub at: Timestamp,
     /// Drawn by the node for its question: a repeat is known by it.
     pub request: u64,
+}
+
+/// A fault that clients are to meet (FAULT-1), by the name it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FaultRuleRow {
+    pub name: String,
+    /// Where, when and what, as the edges read it: the machine keeps it only.
+    pub text: String,
+    pub added_at: Timestamp,
+    /// `None`: when it is removed.
+    pub ends_at: Option<Timestamp>,
 }
 
 /// Why a join token admits nobody. The text is one line that says what to do instead.
@@ -251,6 +270,11 @@ pub enum CatalogCommand {
     /// A queue, or a topic with its subscriptions, went from one group to another. Without effect if the name is
     /// another entity's by now, or nobody's, and for what is not on the first group any more.
     SetGroup { name: String, entity: EntityId, from: GroupId, group: GroupId },
+    /// A fault that clients meet from now on, for so long or until it is removed; in the place of another of
+    /// that name.
+    PutFaultRule { name: String, text: String, lasts: Option<Span> },
+    /// The fault of that name, or all of them, are met no more. A repeat changes nothing.
+    RemoveFaultRules { name: Option<String> },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -269,4 +293,8 @@ pub enum CatalogOutcome {
         node: u64,
     },
     NotJoined(JoinFault),
+    /// When fault rules were changed, or were found to be so already.
+    FaultRulesChanged {
+        at: Timestamp,
+    },
 }

@@ -25,6 +25,7 @@ mod catalog;
 mod commit;
 mod data_groups;
 mod delete_batch;
+mod fault_rules;
 mod fire;
 mod fire_locks;
 mod forward;

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use crate::{
-    ArrivalRow, Claim, Counts, DirectoryRow, EntityId, Forwarding, GroupId, GroupRow, HeldRow,
-    JoinTokenRow, Lifetime, NodeRow, NodeState, Outcome, PerSubQueue, Properties, QueueId,
+    ArrivalRow, Claim, Counts, DirectoryRow, EntityId, FaultRuleRow, Forwarding, GroupId, GroupRow,
+    HeldRow, JoinTokenRow, Lifetime, NodeRow, NodeState, Outcome, PerSubQueue, Properties, QueueId,
     QueueProperties, ReceiverId, RelocationRow, RuleRow, SequenceNumber, SessionId, SessionList,
     SessionRow, SessionTotals, ShipmentRow, Span, Specifics, SystemProperty, Timestamp, Travel,
     Unmatched, UnmatchedRow,
@@ -94,6 +94,8 @@ pub enum Key {
     Restoring,
     /// Of an entity that came from another group, or went or goes to one.
     Relocation(EntityId),
+    /// Catalog: what faults clients are to meet.
+    FaultRules,
 }
 
 impl Key {
@@ -137,7 +139,8 @@ impl Key {
             | Key::Moves(_)
             | Key::JoinToken(_)
             | Key::Founders(_)
-            | Key::Restoring => None,
+            | Key::Restoring
+            | Key::FaultRules => None,
         }
     }
 }
@@ -215,6 +218,8 @@ pub enum Row {
     Founders(Vec<(u64, u32)>),
     Restoring(RestoringRow),
     Relocation(Box<RelocationRow>),
+    /// At most [`FAULT_RULES_MAX`](crate::FAULT_RULES_MAX), each of another name.
+    FaultRules(Vec<FaultRuleRow>),
 }
 
 /// What the group as a whole remembers.

@@ -14,6 +14,7 @@ mod door;
 mod backups;
 mod cluster;
 mod entities;
+mod fault_rules;
 mod messaging;
 mod receive_stream;
 mod send_stream;

@@ -35,7 +35,7 @@ pub(crate) trait Ask: Message {
     /// What it costs (QUOTA-34). Operators of the cluster are never held up.
     fn credits(&self) -> u64 {
         match Self::METHOD.split_once('/') {
-            Some(("Cluster" | "Backups", _)) => 0,
+            Some(("Cluster" | "Backups" | "Faults", _)) => 0,
             Some(("Entities", _)) => MANAGEMENT_CREDITS,
             _ => self.messages().max(1) as u64,
         }
@@ -50,6 +50,7 @@ const SEND: &[Right] = &[Right::Send];
 const MANAGE: &[Right] = &[Right::Manage];
 const MONITOR: &[Right] = &[Right::Monitor];
 const OPERATE: &[Right] = &[Right::Operate];
+const INJECT_FAULTS: &[Right] = &[Right::InjectFaults];
 /// Who does anything with an entity may know who leads it.
 const MESSAGES: &[Right] = &[Right::Send, Right::Listen];
 
@@ -160,6 +161,14 @@ asks! {
         format!("{} data groups", ask.data_groups);
     MoveEntityRequest, "Cluster/MoveEntity", OPERATE, Some(Action::EntityMove), |ask| String::new(),
         format!("'{}' to group {}", ask.name, ask.group);
+    PutFaultRuleRequest, "Faults/PutRule", INJECT_FAULTS, Some(Action::FaultPut), |ask| String::new(),
+        format!("'{}': {}", ask.name, ask.rule);
+    RemoveFaultRulesRequest, "Faults/RemoveRules", INJECT_FAULTS, Some(Action::FaultRemove), |ask| String::new(),
+        match ask.name.as_str() {
+            "" => "all".to_owned(),
+            name => format!("'{name}'"),
+        };
+    ListFaultRulesRequest, "Faults/ListRules", INJECT_FAULTS, UNAUDITED, |_ask| String::new();
     RemoveNodeRequest, "Cluster/RemoveNode", OPERATE, Some(Action::NodeRemove), |ask| String::new(),
         format!("node {}{}", ask.id, if ask.dead { " as dead" } else { "" });
 }

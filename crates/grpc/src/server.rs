@@ -18,6 +18,7 @@ use crate::admission::AdmissionLayer;
 use crate::api::backups_server::BackupsServer;
 use crate::api::cluster_server::ClusterServer;
 use crate::api::entities_server::EntitiesServer;
+use crate::api::faults_server::FaultsServer;
 use crate::api::messaging_server::MessagingServer;
 use crate::api::sessions_server::SessionsServer;
 use crate::api::transactions_server::TransactionsServer;
@@ -27,6 +28,7 @@ use crate::connection::ConnectionSlots;
 use crate::connection_limit::ConnectionLimit;
 use crate::door::{Door, KeyHolder};
 use crate::entities::EntitiesService;
+use crate::fault_rules::FaultsService;
 use crate::messaging::MessagingService;
 use crate::sessions::SessionsService;
 use crate::transact_stream::TransactionsService;
@@ -117,6 +119,7 @@ pub async fn serve(
     let entities = EntitiesServer::new(EntitiesService { door: door.clone() });
     let cluster = ClusterService { door: door.clone(), joining: config.joining };
     let cluster = ClusterServer::new(cluster);
+    let faults = FaultsServer::new(FaultsService { door: door.clone() });
     let backups =
         BackupsServer::new(BackupsService { door: door.clone(), stopping: stopping.clone() })
             .max_decoding_message_size(BACKUP_REQUEST_BYTES_MAX)
@@ -149,6 +152,7 @@ pub async fn serve(
         .add_service(InterceptedService::new(transactions, ConnectionLimit))
         .add_service(InterceptedService::new(cluster, ConnectionLimit))
         .add_service(InterceptedService::new(backups, ConnectionLimit))
+        .add_service(InterceptedService::new(faults, ConnectionLimit))
         .add_service(InterceptedService::new(health_service, ConnectionLimit))
         .add_service(InterceptedService::new(reflection, key_holder.clone()))
         .add_service(InterceptedService::new(older, key_holder))
@@ -173,9 +177,16 @@ async fn watch_health(broker: Broker, health: tonic_health::server::HealthReport
             true => tonic_health::ServingStatus::Serving,
             false => tonic_health::ServingStatus::NotServing,
         };
-        for service in
-            ["", "Entities", "Messaging", "Sessions", "Transactions", "Cluster", "Backups"]
-        {
+        for service in [
+            "",
+            "Entities",
+            "Messaging",
+            "Sessions",
+            "Transactions",
+            "Cluster",
+            "Backups",
+            "Faults",
+        ] {
             let service = match service {
                 "" => String::new(),
                 name => format!("mayfly.v1.{name}"),

@@ -142,9 +142,10 @@ impl Request<'_> {
                 let rule = broker.rules().get(&topic, &subscription, &name).await?;
                 self.rule(StatusCode::OK, &rule)
             }
-            Target::Messages { .. } | Target::Head { .. } | Target::Lock { .. } => {
-                Err(refused(&Method::GET))
-            }
+            Target::Messages { .. }
+            | Target::Head { .. }
+            | Target::Lock { .. }
+            | Target::Faults { .. } => Err(refused(&Method::GET)),
         }
     }
 

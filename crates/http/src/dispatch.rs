@@ -16,7 +16,7 @@ use crate::path::{self, Target, Unclear};
 use crate::probe::{Probe, probe};
 use crate::server::App;
 use crate::whole_body::{self, BodyKind};
-use crate::{CLIENT_REQUEST_ID, atom, health, messages, metrics};
+use crate::{CLIENT_REQUEST_ID, atom, fault_rules, health, messages, metrics};
 
 pub(crate) async fn answer(
     State(app): State<App>,
@@ -81,7 +81,12 @@ async fn answered(
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     let authority = host.or(uri.host()).unwrap_or("localhost");
     let scheme = uri.scheme_str().unwrap_or("http");
-    match target {
+    let fault = fault_rules::meet(&app.broker, method, &target, headers).await?;
+    let answer = match target {
+        Target::Faults { name } => {
+            let body = whole_body::read(body, BodyKind::Description).await?;
+            fault_rules::answer(&app.broker, method, name, body).await
+        }
         Target::Messages { entity } => {
             let body = whole_body::read(body, BodyKind::Messages).await?;
             messages::send(&app.broker, &entity, headers, body, client.party.as_ref()).await
@@ -107,5 +112,7 @@ async fn answered(
             };
             request.answer(method, target, &body).await
         }
-    }
+    };
+    fault.hold_up().await;
+    answer
 }

@@ -11,6 +11,7 @@ mod caller;
 mod connection;
 mod dispatch;
 mod failure;
+mod fault_rules;
 mod health;
 mod http_2;
 mod instant;

@@ -69,6 +69,8 @@ fn takes(method: &Method, path: &str) -> bool {
         Target::Messages { .. } => one_of(&[Method::POST]),
         Target::Head { .. } => one_of(&[Method::POST, Method::DELETE]),
         Target::Lock { .. } => one_of(&[Method::PUT, Method::POST, Method::DELETE]),
+        Target::Faults { name: None } => one_of(&[Method::GET, Method::DELETE]),
+        Target::Faults { name: Some(_) } => one_of(&[Method::PUT, Method::DELETE]),
     })
 }
 

@@ -61,13 +61,19 @@ pub(crate) enum Target {
         sub: SubQueue,
         token: LockToken,
     },
+    /// Rules for faults that clients meet, or the one of that name.
+    Faults {
+        name: Option<String>,
+    },
 }
 
 impl Target {
     /// The entity it is of, if it is one's.
     pub fn entity(&self) -> Option<&str> {
         match self {
-            Target::Namespace | Target::Queues(_) | Target::Topics(_) => None,
+            Target::Namespace | Target::Queues(_) | Target::Topics(_) | Target::Faults { .. } => {
+                None
+            }
             Target::Entity(name) | Target::Messages { entity: name } => Some(name),
             Target::Subscriptions { topic, .. }
             | Target::Subscription { topic, .. }
@@ -90,6 +96,7 @@ impl Target {
             | Target::Rule { .. } => Right::Manage,
             Target::Messages { .. } => Right::Send,
             Target::Head { .. } | Target::Lock { .. } => Right::Listen,
+            Target::Faults { .. } => Right::InjectFaults,
         }
     }
 }
@@ -112,6 +119,10 @@ impl Target {
             Target::Rule { topic, subscription, name } => {
                 let of = subscription_path(topic, subscription);
                 Some((changed(Action::RulePut, Action::RuleDelete)?, format!("{of}/rules/{name}")))
+            }
+            Target::Faults { name } => {
+                let of = name.clone().unwrap_or_else(|| "all".to_owned());
+                Some((changed(Action::FaultPut, Action::FaultRemove)?, of))
             }
             Target::Namespace
             | Target::Queues(_)
@@ -154,6 +165,10 @@ pub(crate) fn target(method: &Method, path: &str, query: Option<&str>) -> Result
         "$namespaceinfo" => return Ok(Target::Namespace),
         "$resources/queues" => return Ok(Target::Queues(window(query)?)),
         "$resources/topics" => return Ok(Target::Topics(window(query)?)),
+        "$faults" => return Ok(Target::Faults { name: None }),
+        one if one.starts_with("$faults/") => {
+            return Ok(Target::Faults { name: Some(path["$faults/".len()..].to_owned()) });
+        }
         reserved if reserved.starts_with('$') => return Err(Unclear::Nothing),
         _ => (),
     }
@@ -280,6 +295,8 @@ mod tests {
             ("/a%2Fb", None, entity("a/b")),
             ("/a/b", None, entity("a/b")),
             ("/$namespaceinfo", None, Ok(Target::Namespace)),
+            ("/$faults", None, Ok(Target::Faults { name: None })),
+            ("/$Faults/Lost%20lock", None, Ok(Target::Faults { name: Some("Lost lock".into()) })),
             ("/$Resources/Queues", None, Ok(Target::Queues(window.clone()))),
             ("/$Resources/queues", Some("%24skip=100&$top=7"), Ok(Target::Queues(page(100, 7)))),
             ("/$Resources/Topics", Some("$top=1000"), Ok(Target::Topics(window.clone()))),

@@ -74,6 +74,8 @@ enum Command {
     Key(commands::key::KeyArgs),
     /// Certificates for nodes and clients
     Cert(commands::cert::CertArgs),
+    /// Faults that clients are made to meet
+    Fault(commands::fault::FaultArgs),
     /// The cluster's time
     Clock(commands::clock::ClockArgs),
     /// Print a shell's completion script
@@ -138,6 +140,7 @@ impl Cli {
             Command::Config(args) => commands::config::run(&args, std::env::args_os().collect())?,
             Command::Key(args) => commands::key::run(args).await?,
             Command::Cert(args) => commands::cert::run(args)?,
+            Command::Fault(args) => commands::fault::run(args).await?,
             Command::Clock(args) => commands::clock::run(args).await?,
             Command::Completions(args) => commands::completions::run(&args, Cli::command())?,
             Command::Man(args) => commands::man::run(&args, Cli::command())?,

@@ -11,6 +11,7 @@ pub mod completions;
 pub mod config;
 pub mod definitions;
 mod entity;
+pub mod fault;
 pub mod health;
 mod idle;
 pub mod key;

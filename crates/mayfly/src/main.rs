@@ -13,6 +13,7 @@ mod commands;
 mod connect;
 mod demo;
 mod emulator;
+mod faults;
 mod files;
 mod input;
 mod interruption;

@@ -11,10 +11,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 pub use cluster::{LocalCluster, NodeEvent, Plan};
+use fault_rules::WrittenRule;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::emulator::{Entities, Outcome};
+use crate::faults;
 use crate::serve::config::is_weak;
 use crate::serve::private;
 use crate::terminal;
@@ -23,7 +25,7 @@ const EXAMPLES: &str = "\
 Examples:
   mayfly up                                three nodes, data in ./mayfly-data
   mayfly up --nodes 5 --data-dir /tmp/five
-  mayfly up --development                  mayfly clock advance 14days works
+  mayfly up --development                  mayfly clock advance 14days works, and mayfly fault
   mayfly up --tls                          AMQP over TLS and WebSockets, HTTPS
   mayfly up --secret …                     clients are asked for it, as MAYFLY_SECRET
   MAYFLY_SECRET=… mayfly up --tls --host 10.0.0.1
@@ -58,7 +60,7 @@ pub struct UpArgs {
     /// Leave a node that dies down
     #[arg(long)]
     no_restart: bool,
-    /// Allow operators to move the clock
+    /// Allow operators to move the clock, and to have clients meet faults
     #[arg(long)]
     development: bool,
     /// Acknowledge what a majority holds in memory, not on disk: faster, and lost if the power of a
@@ -103,11 +105,15 @@ pub struct UpArgs {
     /// Create the entities this file lists: a Config.json of Microsoft's Service Bus emulator
     #[arg(long, env = "MAYFLY_EMULATOR_CONFIG", value_name = "PATH")]
     emulator_config: Option<PathBuf>,
+    /// Have clients meet the faults of this file from the start, see `mayfly fault add`
+    #[arg(long, value_name = "FILE", requires = "development")]
+    faults: Option<PathBuf>,
 }
 
 pub async fn run(args: UpArgs) -> anyhow::Result<()> {
     // First: a mistake in it is told before anything is started.
     let entities = args.emulator_config.as_deref().map(Entities::read).transpose()?;
+    let rules = args.faults.as_deref().map(faults::read).transpose()?.unwrap_or_default();
     let is_empty = args.secret.as_deref() == Some("");
     let plan = Plan {
         dir: args.data_dir,
@@ -148,7 +154,7 @@ pub async fn run(args: UpArgs) -> anyhow::Result<()> {
     let mut cluster = LocalCluster::start(plan)?;
     let spinner = terminal::spinner("starting the nodes");
     let started = tokio::select! {
-        ready = ready(&mut cluster, entities.as_ref()) => ready.map(Some),
+        ready = ready(&mut cluster, entities.as_ref(), rules) => ready.map(Some),
         _ = tokio::signal::ctrl_c() => Ok(None),
         _ = terminate.recv() => Ok(None),
     };
@@ -178,8 +184,13 @@ pub async fn run(args: UpArgs) -> anyhow::Result<()> {
 }
 
 /// Waits until the cluster serves, and has what it shall have at start.
-async fn ready(cluster: &mut LocalCluster, entities: Option<&Entities>) -> anyhow::Result<Outcome> {
+async fn ready(
+    cluster: &mut LocalCluster,
+    entities: Option<&Entities>,
+    rules: Vec<WrittenRule>,
+) -> anyhow::Result<Outcome> {
     cluster.wait_ready(READY_WITHIN).await?;
+    faults::put(&cluster.client()?, rules).await?;
     match entities {
         Some(entities) => entities.create(&cluster.client()?).await,
         None => Ok(Outcome::default()),

@@ -38,7 +38,7 @@ pub use metrics::{
 };
 pub use node::{Replication, ReplicationHolders};
 pub use observer::{
-    CertificateEnd, Clocks, Incoming, Leadership, LedGroup, NodeDescription, Observer,
+    CertificateEnd, Clocks, FaultTally, Incoming, Leadership, LedGroup, NodeDescription, Observer,
 };
 pub use peer::MESSAGE_BYTES_MAX;
 pub use peer::channel::{Channel, ChannelReceiver, ChannelSender, Closed};

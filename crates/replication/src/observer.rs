@@ -50,6 +50,19 @@ pub struct NodeDescription {
     /// Where it stands, as its operator calls it: what it may be lost together with. Absent where
     /// it was not told.
     pub zone: Option<String>,
+    /// What came of each fault rule that it goes by.
+    pub faults: Vec<FaultTally>,
+}
+
+/// What came of a fault rule at a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FaultTally {
+    pub name: String,
+    /// The rule's, by the cluster's clock: by it, it is told from an earlier one of its name.
+    pub added_at_ms: u64,
+    /// At its place and in its time.
+    pub events: u64,
+    pub hits: u64,
 }
 
 /// Until when a certificate of a node counts.

@@ -26,6 +26,8 @@ pub struct Config {
     pub founding: Option<Founding>,
     /// Allows `advance_clock`. Default false.
     pub development: bool,
+    /// Allows faults that clients meet (FAULT-9). Default false.
+    pub faults_allowed: bool,
     /// As `cluster status` shows it: "synced" or "replicated".
     pub durability: &'static str,
     /// What an operator is to know of how this node was set up, shown in `cluster status` when this node
@@ -113,6 +115,7 @@ impl Config {
             feature_level_max: None,
             founding: None,
             development: false,
+            faults_allowed: false,
             note: None,
             durability: "synced",
             version: env!("CARGO_PKG_VERSION"),

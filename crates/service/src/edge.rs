@@ -19,6 +19,7 @@ mod broker;
 mod cluster;
 mod data_groups;
 mod entities;
+mod fault_rules;
 mod feature_level;
 mod health;
 mod join_tokens;
@@ -33,12 +34,14 @@ mod transaction;
 pub use self::address::Caller;
 pub use self::authorization::draw_key;
 pub use self::backup::{Backup, BackupHeader, BackupPart, Chunk, Stored};
-pub use self::broker::{Broker, SEND_BYTES_MAX, draw_message_id, draw_uuid};
+pub use self::broker::{Broker, Faults, SEND_BYTES_MAX, draw_message_id, draw_uuid};
 pub(crate) use self::catalog::Catalog;
 pub use self::cluster::{Cluster, Readiness};
 pub use self::entities::{
     Entities, Listed, PAGE_MAX, Page, QueueInfo, Queues, Rules, Subscriptions, Topics,
 };
+pub use self::fault_rules::FaultRules;
+pub(crate) use self::fault_rules::fault_rules_in_force;
 pub(crate) use self::feature_level::told_by_all;
 pub(crate) use self::intents::Intents;
 pub use self::join_tokens::Entrant;

@@ -25,7 +25,7 @@ use crate::metric;
 use crate::peer::{AboutNode, LocalNode, serve};
 use crate::upkeep::{
     Forwarder, IdleCoordinator, Reconciler, ReplicaBalancer, Space, Succession, Timekeeper,
-    follow_feature_level, release_orphaned, relocate_from,
+    follow_feature_level, heed_fault_rules, release_orphaned, relocate_from,
 };
 
 /// Groups that wait for their drivers: as many as there can be.
@@ -207,11 +207,13 @@ impl Node {
         let idle_coordinator = tokio::spawn(IdleCoordinator { router: router.clone() }.run());
         let replica_balancer = tokio::spawn(ReplicaBalancer::new(router.clone()).run());
         let feature_level = tokio::spawn(follow_feature_level(router.clone()));
+        let fault_rules = tokio::spawn(heed_fault_rules(router.clone()));
         let space = tokio::spawn(Space::new(router, succession).run());
         let tasks = Mutex::new(vec![
             reconciler,
             space,
             feature_level,
+            fault_rules,
             idle_coordinator,
             replica_balancer,
             timekeeper,

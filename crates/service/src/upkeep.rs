@@ -2,6 +2,7 @@
 //! leads next goes on, and nobody has to remember anything.
 
 mod added_groups;
+mod fault_rules;
 mod feature_level;
 mod forwarder;
 mod idle_coordinator;
@@ -15,6 +16,7 @@ mod space;
 mod succession;
 mod timekeeper;
 
+pub(crate) use self::fault_rules::heed_fault_rules;
 pub(crate) use self::feature_level::follow_feature_level;
 pub(crate) use self::forwarder::Forwarder;
 pub(crate) use self::idle_coordinator::IdleCoordinator;

@@ -59,6 +59,19 @@ impl Stream {
         }
     }
 
+    /// Has the connection be reset when it is dropped, so that the other side finds it broken and no end. Through a
+    /// tunnel nobody can: there it just ends.
+    pub fn reset_when_dropped(&self) {
+        let socket = match self {
+            Stream::Plain(stream) => stream,
+            Stream::Tls(stream) => stream.get_ref().0,
+            Stream::Tunnel(_) => return,
+            Stream::Begun(begun) => return begun.rest.reset_when_dropped(),
+        };
+        // One that is broken already needs none.
+        let _ = socket.set_zero_linger();
+    }
+
     fn inner(self: Pin<&mut Self>) -> Pin<&mut dyn Duplex> {
         match self.get_mut() {
             Stream::Plain(stream) => Pin::new(stream),

@@ -279,6 +279,8 @@ choice!(CatalogCommand {
     25 => RestoreNames { restore, rows },
     26 => EndRestore { restore, next_entity },
     27 => SetGroup { name, entity, from, group },
+    28 => PutFaultRule { name, text, lasts },
+    29 => RemoveFaultRules { name },
 });
 record!(NodeRow { peer_address, grpc_address, http_address });
 record!(DirectoryRow { entity, group, name, kind, request, state });

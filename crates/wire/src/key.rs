@@ -39,6 +39,7 @@
 //! | 47 Founders | group u16 |
 //! | 48 Restoring | – |
 //! | 49 Relocation | entity u64 |
+//! | 50 FaultRules | – |
 //!
 //! A session that something follows ends in two zero bytes; a zero byte of its own is followed by
 //! 0xff, so that no session's keys lie among another's.
@@ -102,6 +103,7 @@ fn table(key: &Key) -> u8 {
         Key::Founders(..) => 47,
         Key::Restoring => 48,
         Key::Relocation(..) => 49,
+        Key::FaultRules => 50,
     }
 }
 
@@ -119,7 +121,7 @@ pub fn put_key(group: GroupId, key: &Key, out: &mut Vec<u8>) {
     out.push(table(key));
     let mut number = |number: u64| out.extend_from_slice(&number.to_be_bytes());
     match key {
-        Key::Meta | Key::Cluster | Key::Restoring => {}
+        Key::Meta | Key::Cluster | Key::Restoring | Key::FaultRules => {}
         Key::Entity(entity)
         | Key::EntityState(entity)
         | Key::Sweep(entity)
@@ -282,6 +284,7 @@ fn key_in(mut rest: Rest<'_>) -> Option<Key> {
         47 => Key::Founders(GroupId(rest.short()?)),
         48 => Key::Restoring,
         49 => Key::Relocation(rest.entity()?),
+        50 => Key::FaultRules,
         _ => return None,
     };
     rest.0.is_empty().then_some(key)
@@ -403,6 +406,7 @@ mod tests {
             Just(Key::Meta),
             Just(Key::Cluster),
             Just(Key::Restoring),
+            Just(Key::FaultRules),
             entity().prop_map(Key::Entity),
             entity().prop_map(Key::EntityState),
             entity().prop_map(Key::Sweep),

@@ -30,6 +30,7 @@ choice!(CatalogOutcome {
     2 => JoinTokenCreated { expires_at },
     3 => Joined { node },
     4 => NotJoined(fault),
+    5 => FaultRulesChanged { at },
 });
 choice!(JoinFault {
     1 => Unknown,

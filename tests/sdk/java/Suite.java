@@ -29,8 +29,8 @@ import java.util.stream.Collectors;
 final class Suite {
     private static final int CHECK_MAX = 120;
     private static final List<Class<?>> SUBJECTS = List.of(
-        Administration.class, Building.class, Deferring.class, Processing.class, Receiving.class, Rules.class,
-        Scheduling.class, Sending.class, Sessions.class, Settling.class, Topics.class, Transactions.class,
+        Administration.class, Building.class, Deferring.class, Faults.class, Processing.class, Receiving.class,
+        Rules.class, Scheduling.class, Sending.class, Sessions.class, Settling.class, Topics.class, Transactions.class,
         Transports.class);
 
     private final Target target;

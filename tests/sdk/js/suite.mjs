@@ -7,6 +7,7 @@ import { parseArgs } from "node:util";
 import { runChecks } from "./harness.mjs";
 import { inventory } from "./sdk.mjs";
 import "./administration.mjs";
+import "./faults.mjs";
 import "./messages.mjs";
 import "./receiving.mjs";
 import "./rules.mjs";

@@ -13,6 +13,7 @@ from pathlib import Path
 import administration  # noqa: F401  Importing registers the checks.
 import clients  # noqa: F401
 import deferring  # noqa: F401
+import faults  # noqa: F401
 import locks  # noqa: F401
 import receiving  # noqa: F401
 import rules  # noqa: F401

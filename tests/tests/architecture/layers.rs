@@ -10,6 +10,7 @@ mod client;
 mod definitions;
 mod domain;
 mod engine;
+mod fault_rules;
 mod grpc;
 mod http;
 mod load;
@@ -37,6 +38,7 @@ pub const CRATES: &[(&str, &[Layer])] = &[
     ("amqp-protocol", amqp_protocol::LAYERS),
     ("auth", auth::LAYERS),
     ("message-content", message_content::LAYERS),
+    ("fault-rules", fault_rules::LAYERS),
     ("service", service::LAYERS),
     ("amqp", amqp::LAYERS),
     ("grpc", grpc::LAYERS),

@@ -24,8 +24,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("auth", &[]),
     // Of `auth` who somebody is.
     ("limits", &["auth"]),
+    // Azure's language of templates, by itself.
+    ("arm-template", &[]),
+    // What files say of entities, by itself: no cluster is asked.
+    ("definitions", &["arm-template", "domain"]),
+    // What clients are made to meet: of `definitions` how durations are written, of `wire` what filters read.
+    ("fault-rules", &["definitions", "domain", "wire"]),
     // Of `auth` the keys of an entity, as its description has them.
-    ("service", &["auth", "domain", "engine", "replication", "wire"]),
+    ("service", &["auth", "domain", "engine", "fault-rules", "replication", "wire"]),
     // Of `auth` what a certificate says of its holder.
     ("transport", &["auth"]),
     // Beside what front ends do: who did it, and what came of it.
@@ -37,6 +43,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "audit",
             "auth",
             "domain",
+            "fault-rules",
             "limits",
             "message-content",
             "service",
@@ -49,15 +56,21 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "http",
-        &["audit", "auth", "domain", "limits", "message-content", "service", "transport", "wire"],
+        &[
+            "audit",
+            "auth",
+            "domain",
+            "fault-rules",
+            "limits",
+            "message-content",
+            "service",
+            "transport",
+            "wire",
+        ],
     ),
     // Bytes, their names, and where they are kept: nothing of the broker's.
     ("backup", &[]),
     ("client", &["wire"]),
-    // Azure's language of templates, by itself.
-    ("arm-template", &[]),
-    // What files say of entities, by itself: no cluster is asked.
-    ("definitions", &["arm-template", "domain"]),
     // A load generator speaks what it loads.
     ("workload", &["amqp-client", "amqp-protocol", "client", "transport"]),
     // Of `auth` the signing of tokens; of `definitions` and `domain` what files say of entities.
@@ -81,6 +94,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "client",
             "definitions",
             "domain",
+            "fault-rules",
             "grpc",
             "http",
             "limits",

@@ -60,6 +60,8 @@ pub(super) struct AttachHandler<'a> {
     pub unread: &'a Backlog,
     /// Whose connection it is.
     pub party: Option<&'a Party>,
+    /// A fault rule has it so.
+    pub withholds_credit: bool,
 }
 
 impl AttachHandler<'_> {
@@ -68,8 +70,16 @@ impl AttachHandler<'_> {
         match self.serve(session, id, &mut attach) {
             Ok((right, kind)) => {
                 let is_waiting = matches!(kind, Kind::Incoming(_) | Kind::Outgoing(_));
-                let (used_at, is_accepted, entity_id) = (self.now, false, None);
-                let link = Link { session, attach, right, kind, used_at, is_accepted, entity_id };
+                let link = Link {
+                    session,
+                    attach,
+                    right,
+                    kind,
+                    used_at: self.now,
+                    is_accepted: false,
+                    entity_id: None,
+                    has_no_credit: self.withholds_credit,
+                };
                 self.table.insert(id, link);
                 self.timers.link_added(self.now);
                 is_waiting || self.accept(id, Terms::Plain)
@@ -319,6 +329,7 @@ impl AttachHandler<'_> {
             reply.offered_capabilities = offered.into_iter().collect();
         }
         let window = match link.kind {
+            Kind::Incoming(_) | Kind::Relay(_) if link.has_no_credit => 0,
             Kind::Incoming(_) | Kind::Relay(_) => INCOMING_WINDOW,
             Kind::Requests(_) | Kind::Control => REQUESTS_WINDOW,
             Kind::Outgoing(_) | Kind::Replies(_) => 0,

@@ -25,6 +25,7 @@ use transport::{Arrival, Stream};
 use super::access;
 use super::attach::DELAYED_DELIVERY;
 use super::dues::Dues;
+use super::fates::Breakage;
 use super::links::Links;
 use super::note::{NOTES_WAITING_MAX, Note};
 use super::{Config, Shared};
@@ -97,6 +98,8 @@ pub(super) async fn run(
         leaving: None,
         giving_back: FuturesUnordered::new(),
         hangs_up: false,
+        silent_until: None,
+        is_reset: false,
         shared,
         alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
         alarm_at: None,
@@ -205,6 +208,10 @@ struct Socket {
     giving_back: FuturesUnordered<oneshot::Receiver<()>>,
     /// The last bytes are written, and no goodbye.
     hangs_up: bool,
+    /// Until then nothing is read and nothing written, for a fault rule.
+    silent_until: Option<Millis>,
+    /// It ends by a reset, for a fault rule.
+    is_reset: bool,
     shared: Arc<Shared>,
     alarm: Pin<Box<Sleep>>,
     /// What the alarm is set to; `None`: it has rung.
@@ -216,6 +223,9 @@ impl Socket {
     async fn serve(&mut self) -> io::Result<()> {
         loop {
             self.turn();
+            if let Some(breakage) = self.links.fates.take_breakage() {
+                self.break_with(breakage).await?;
+            }
             self.write().await?;
             self.let_go();
             if self.is_over() {
@@ -277,11 +287,56 @@ impl Socket {
     }
 
     fn has_output(&mut self) -> bool {
+        !self.is_silent() && self.has_unwritten()
+    }
+
+    fn has_unwritten(&mut self) -> bool {
         self.links.engine.output().has_remaining() || !self.is_flushed
+    }
+
+    /// What a fault rule does to the connection itself.
+    ///
+    /// # Errors
+    /// It is over, without a goodbye.
+    async fn break_with(&mut self, breakage: Breakage) -> io::Result<()> {
+        match breakage {
+            Breakage::Closed(error) => {
+                self.refuse(error);
+                self.links.engine.flush();
+                return Ok(());
+            }
+            Breakage::Silent(time) => {
+                let until = now(&self.shared).0.saturating_add(millis(time).0);
+                self.silent_until = Some(Millis(until));
+                return Ok(());
+            }
+            Breakage::Cut => {
+                let output = self.links.engine.output();
+                let but_the_last = output.remaining().saturating_sub(1);
+                let bytes = output.copy_to_bytes(but_the_last);
+                let written = async {
+                    self.stream.write_all(&bytes).await?;
+                    self.stream.flush().await
+                };
+                timeout(LINKS_END_WITHIN, written).await.unwrap_or(Ok(()))?;
+            }
+            Breakage::Reset => {}
+        }
+        self.is_reset = true;
+        self.stream.reset_when_dropped();
+        Err(io::Error::new(io::ErrorKind::ConnectionReset, "by a fault rule"))
+    }
+
+    /// Whether nothing goes through the connection in either direction, for a fault rule.
+    fn is_silent(&self) -> bool {
+        self.silent_until.is_some_and(|until| now(&self.shared) < until)
     }
 
     /// Writes what the socket takes at once.
     async fn write(&mut self) -> io::Result<()> {
+        if self.is_silent() {
+            return Ok(());
+        }
         let Socket { stream, is_flushed, links, .. } = self;
         poll_fn(|cx| match poll_write(stream, links.engine.output(), is_flushed, cx) {
             Poll::Ready(result) => Poll::Ready(result),
@@ -292,7 +347,7 @@ impl Socket {
 
     /// Waits for something to do; `false` if the client is gone.
     async fn wait(&mut self) -> io::Result<bool> {
-        let wants_input = self.links.wants_input() && !self.is_deaf();
+        let wants_input = self.links.wants_input() && !self.is_deaf() && !self.is_silent();
         let has_output = self.has_output();
         let Socket { stream, is_flushed, input, links, inbox, stopping, catalog, keys, .. } = self;
         let (alarm, shared) = (&mut self.alarm, &self.shared);
@@ -357,7 +412,8 @@ impl Socket {
             false => leaving.quiet_by,
         });
         let leaving = leaving.filter(|_| self.end_by.is_none());
-        let all = [self.links.engine.deadline(), tokens, idle, leaving, self.end_by];
+        let silent = self.silent_until;
+        let all = [self.links.engine.deadline(), tokens, idle, leaving, self.end_by, silent];
         let deadline = all.into_iter().flatten().min();
         let Some(at) = deadline else { return };
         if self.alarm_at.is_none_or(|set| at < set) {
@@ -370,6 +426,7 @@ impl Socket {
         self.alarm_at = None;
         let now = now(&self.shared);
         self.links.now = now;
+        self.silent_until.take_if(|until| *until <= now);
         self.links.engine.tick(now);
         self.links.detach_expired();
         self.links.detach_idle();
@@ -432,12 +489,16 @@ impl Socket {
         self.links.grants.tell_unproved(&self.shared.config.access);
         self.links.drop_all();
         self.inbox.close(); // Nobody looks at it any more, so nobody is to wait for that.
-        let Socket { stream, input, links, hangs_up, .. } = &mut self;
-        let goodbye = async {
+        let Socket { mut stream, mut input, mut links, hangs_up, is_reset, .. } = self;
+        let goodbye = async move {
+            if is_reset {
+                return; // Dropped with this.
+            }
             drop(stream.shutdown().await);
             // Closed with something unread, a socket is reset, and what the client has not read is lost.
-            while *hangs_up
-                && let Ok(true) = poll_fn(|cx| poll_read(stream, input, READ_BYTES, cx)).await
+            while hangs_up
+                && let Ok(true) =
+                    poll_fn(|cx| poll_read(&mut stream, &mut input, READ_BYTES, cx)).await
             {
                 input.clear();
             }

@@ -59,6 +59,7 @@ struct OpenTransaction {
 }
 
 /// What a client says of a delivery.
+#[derive(Debug)]
 pub(super) struct Disposed {
     pub id: DeliveryId,
     pub link: LinkId,

@@ -24,6 +24,8 @@ pub(super) struct Link {
     pub is_accepted: bool,
     /// The entity of its node, once this node knows it: another of the same name is not the same (ENT-7).
     pub entity_id: Option<EntityId>,
+    /// Of a sender link: a fault rule has it that it gets none.
+    pub has_no_credit: bool,
 }
 
 pub(super) enum Kind {

@@ -1,6 +1,8 @@
 //! The links of one connection: events of the engine go to whoever serves the link, notes from there
 //! go to the engine.
 
+mod met_faults;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,6 +13,7 @@ use auth::Right;
 use bytes::{Bytes, BytesMut};
 use domain::{Refusal, Settlement};
 use limits::Limit;
+use service::Received;
 use tokio::sync::oneshot;
 
 use super::access::Grants;
@@ -22,10 +25,11 @@ use super::coordinator::{
     DecodedRequest, Disposed, RefusedRequest, TransactionHandler, Transactions,
 };
 use super::dues::Dues;
+use super::fates::{Fates, RequestFault};
 use super::idle::{self, IdleTimers};
 use super::link_table::{Kind, Link, LinkTable};
 use super::lobby::Guest;
-use super::note::{Note, Notes};
+use super::note::{Note, Notes, Terms};
 use super::outgoing::{OutgoingHandler, OutgoingLink};
 use super::proof::{Proof, ProofHandler, Proved, Unproved};
 use super::requests::{self, REPLIES_MAX, RequestHandler, RequestLink, reply_node};
@@ -61,6 +65,8 @@ pub(super) struct Links {
     groups: TransactionGroups,
     scratch: BytesMut,
     pub timers: IdleTimers,
+    /// What fault rules have in store for its client.
+    pub fates: Fates,
     /// CONN-21: the client gets over the end of the stream, and not over a `close`.
     pub mistakes_close: bool,
     /// Of this turn.
@@ -107,6 +113,7 @@ impl Links {
             groups: TransactionGroups::default(),
             scratch: BytesMut::new(),
             timers,
+            fates: Fates::default(),
             mistakes_close: false,
             now: Millis::default(),
         }
@@ -185,9 +192,11 @@ impl Links {
             }
             Event::Opened(open) => {
                 self.mistakes_close = open.properties.as_ref().is_some_and(mistakes_close);
+                self.fates.client = open.container_id.to_string();
                 self.see_party();
                 let is_proved = self.grants.is_proved(&self.shared.config.access);
                 self.timers.opened(self.now, is_proved);
+                self.opened_under_faults();
             }
             // A server asks for no links and drains none; what a sender settles itself, it knows.
             Event::Began(_)
@@ -201,22 +210,27 @@ impl Links {
     pub fn on_note(&mut self, note: Note) {
         match note {
             Note::Ready(link, terms) => {
-                if !self.attach_handler().accept(link, terms) {
-                    self.drop_link(link, Ending::Closed);
+                if let Some(terms) = self.ready_under_faults(link, terms) {
+                    self.accept(link, terms);
                 }
             }
+            Note::Postponed(postponed) => self.on_postponed(*postponed),
             Note::Failed(link, error) => self.fail(link, error),
             // Verdicts on what is gone are for nobody: so below.
             Note::Decided(ids, state) => {
                 for id in ids {
-                    let _ = self.engine.settle(id, state.clone());
+                    if let Some(state) = self.decision_under_faults(id, state.clone()) {
+                        let _ = self.engine.settle(id, state);
+                    }
                 }
             }
             Note::LoginRefused => self.engine.login(false),
             Note::Stored(id) => self.table.stored(id),
             Note::Settled(answers) => {
                 for (id, state) in answers {
-                    let _ = self.engine.answer(id, state);
+                    if let Some(state) = self.answer_under_faults(id, state) {
+                        let _ = self.engine.answer(id, state);
+                    }
                 }
             }
             Note::Provisional(id, state) => {
@@ -228,10 +242,8 @@ impl Links {
                 }
             }
             Note::Messages(link, messages) => {
-                if let Some(outgoing) = self.table.outgoing(link) {
-                    outgoing.unsent.extend(messages);
-                    self.table.mark_busy(link);
-                }
+                let messages = self.messages_under_faults(link, messages);
+                self.take_messages(link, messages);
             }
             Note::Drained(link) => {
                 if let Some(outgoing) = self.table.outgoing(link) {
@@ -244,6 +256,7 @@ impl Links {
                 let reply = reply.encode(&envelope, &mut self.scratch);
                 self.reply_in_turn(from, &node, &envelope, reply, turn);
             }
+            Note::ReplyLost => self.tasks.request_ended(),
             Note::Keys { proof, keys } => self.on_keys(proof, keys),
             Note::Token { from, envelope, status } => {
                 let proved = self.proof_handler().on_token(from, envelope, status);
@@ -258,6 +271,25 @@ impl Links {
     }
 
     fn on_attach(&mut self, session: SessionId, id: LinkId, attach: Box<Attach>) {
+        if let Some(attach) = self.attach_under_faults(session, id, attach) {
+            self.seek_proof(session, id, attach);
+        }
+    }
+
+    fn accept(&mut self, link: LinkId, terms: Terms) {
+        if !self.attach_handler().accept(link, terms) {
+            self.drop_link(link, Ending::Closed);
+        }
+    }
+
+    fn take_messages(&mut self, link: LinkId, messages: Vec<Received>) {
+        if let Some(outgoing) = self.table.outgoing(link) {
+            outgoing.unsent.extend(messages);
+            self.table.mark_busy(link);
+        }
+    }
+
+    fn seek_proof(&mut self, session: SessionId, id: LinkId, attach: Box<Attach>) {
         match self.proof_handler().waits_for_keys(id, &attach) {
             true => drop(self.unproved.insert(id, Unproved { session, attach, credit: None })),
             false => self.attach(session, id, attach),
@@ -265,7 +297,10 @@ impl Links {
     }
 
     fn attach(&mut self, session: SessionId, id: LinkId, attach: Box<Attach>) {
-        if !self.attach_handler().attach(session, id, attach) {
+        let withholds_credit = self.fates.take_credit_withheld(id);
+        let mut handler = self.attach_handler();
+        handler.withholds_credit = withholds_credit;
+        if !handler.attach(session, id, attach) {
             self.drop_link(id, Ending::Closed);
         }
     }
@@ -307,6 +342,12 @@ impl Links {
 
     fn on_delivery(&mut self, delivery: Delivery) {
         self.table.touch(delivery.link, self.now);
+        if let Some(delivery) = self.delivery_under_faults(delivery) {
+            self.take_delivery(delivery);
+        }
+    }
+
+    fn take_delivery(&mut self, delivery: Delivery) {
         let id = (!delivery.settled).then_some(delivery.id);
         let Some(link) = self.table.get(delivery.link) else { return };
         let session = link.session;
@@ -410,12 +451,22 @@ impl Links {
                 let asked = asked.map_err(|over| failure::exceeded(&over, &entity.name));
                 match part_of {
                     None => {
+                        let met = match &operation {
+                            Ok(operation) => self.request_under_faults(from, &entity, operation),
+                            Err(_) => Ok(Some(RequestFault::default())),
+                        };
+                        let (fault, asked) = match met {
+                            Ok(Some(fault)) => (fault, asked),
+                            Ok(None) => return Ok(()),
+                            Err(error) => (RequestFault::default(), Err(error)),
+                        };
                         let Links { shared, grants, table, tasks, .. } = self;
                         RequestHandler { shared, grants, table, tasks }.on_request(
                             from,
                             entity,
                             envelope,
                             asked.map(|()| operation),
+                            fault,
                         );
                         self.end_unheard();
                     }
@@ -435,9 +486,9 @@ impl Links {
                     self.reply(from, cbs::ADDRESS, &envelope, reply);
                     return Ok(());
                 }
-                let proved = self.proof_handler().put_token(from, Box::new(envelope), request);
-                if let Some(proved) = proved {
-                    self.on_proved(proved);
+                let met = self.token_under_faults(from, Box::new(envelope), request);
+                if let Some((envelope, request)) = met {
+                    self.take_token(from, envelope, request);
                 }
             }
             Node::Entity(_) => {}
@@ -498,8 +549,20 @@ impl Links {
         self.reply(from, &address, &envelope, reply);
     }
 
+    fn take_token(&mut self, from: RequestLink, envelope: Box<Envelope>, request: cbs::Request) {
+        if let Some(proved) = self.proof_handler().put_token(from, envelope, request) {
+            self.on_proved(proved);
+        }
+    }
+
     fn on_disposed(&mut self, disposed: Disposed) {
         self.table.touch(disposed.link, self.now);
+        if let Some(disposed) = self.verdict_under_faults(disposed) {
+            self.take_verdict(disposed);
+        }
+    }
+
+    fn take_verdict(&mut self, disposed: Disposed) {
         let Some(disposed) = self.transactions.wait(disposed) else { return };
         if let Some(DeliveryState::Transactional { .. }) = &disposed.state {
             return self.transaction_handler().decide_in_transaction(disposed);
@@ -707,7 +770,19 @@ impl Links {
     fn attach_handler(&mut self) -> AttachHandler<'_> {
         let Links { engine, shared, grants, table, tasks, groups, timers, unread, .. } = self;
         let (now, party) = (self.now, self.dues.party());
-        AttachHandler { shared, now, grants, engine, table, tasks, groups, timers, unread, party }
+        AttachHandler {
+            shared,
+            now,
+            grants,
+            engine,
+            table,
+            tasks,
+            groups,
+            timers,
+            unread,
+            party,
+            withholds_credit: false,
+        }
     }
 
     fn proof_handler(&mut self) -> ProofHandler<'_> {

@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use service::Received;
 use tokio::sync::mpsc;
 
+use super::fates::Postponed;
 use super::proof::{Keys, Proof};
 use super::requests::RequestLink;
 use super::tasks::Turn;
@@ -52,6 +53,10 @@ pub(super) enum Note {
         reply: Reply,
         turn: Option<Turn>,
     },
+    /// A management request was carried out, and its answer is to be lost.
+    ReplyLost,
+    /// What was held up by a fault.
+    Postponed(Box<Postponed>),
     /// A token was judged, and what it is for was looked for.
     Token { from: RequestLink, envelope: Box<Envelope>, status: Status },
     /// A login was wrong, and has waited for its answer.

@@ -41,6 +41,14 @@ pub(super) struct OutgoingLink {
     pub is_drained: bool,
 }
 
+impl OutgoingLink {
+    /// A message that was handed over gets lost on its way: the client's credit for it is not used.
+    pub fn lose_one(&mut self) {
+        self.sent += 1;
+        self.credit_untold.get_or_insert(false);
+    }
+}
+
 /// Messages that wait for a client's credit, or for room.
 pub(super) struct UnsentMessages {
     messages: VecDeque<Received>,

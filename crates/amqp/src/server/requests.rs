@@ -8,6 +8,7 @@ use limits::MANAGEMENT_CREDITS;
 
 use super::access::Grants;
 use super::address::Entity;
+use super::fates::RequestFault;
 use super::link_table::{Kind, LinkTable};
 use super::note::{Note, tell};
 use super::operations::{self, PermittedOperation};
@@ -60,6 +61,7 @@ impl RequestHandler<'_> {
         entity: Entity,
         envelope: Envelope,
         operation: Result<Result<Operation, Refusal>, Error>,
+        fault: RequestFault,
     ) {
         let node = reply_node(&entity);
         let refused = |refusal| failure::refusal(refusal, &entity.name);
@@ -90,11 +92,17 @@ impl RequestHandler<'_> {
                 Some(turns) => turns.acquire_owned().await.ok(),
                 None => None,
             };
+            fault.hold_up(fault.before).await;
             let reply = match permitted {
                 Ok(permitted) => operations::run(broker, entity, permitted, limits).await,
                 Err(error) => Reply::Refused(error),
             };
-            tell(&notes, Note::Replied { from, node, envelope, reply, turn }).await;
+            fault.hold_up(fault.after).await;
+            let note = match fault.answer_is_lost {
+                true => Note::ReplyLost,
+                false => Note::Replied { from, node, envelope, reply, turn },
+            };
+            tell(&notes, note).await;
         });
     }
 }

@@ -199,6 +199,9 @@ impl CatalogCommand {
             | CatalogCommand::BeginRestore { .. }
             | CatalogCommand::EndRestore { .. } => (Repeat::Harmless, false),
             CatalogCommand::SetGroup { .. } => (Repeat::Harmless, false),
+            CatalogCommand::PutFaultRule { .. } | CatalogCommand::RemoveFaultRules { .. } => {
+                (Repeat::Harmless, false)
+            }
             CatalogCommand::RestoreNames { .. } => (Repeat::Harmless, true),
         };
         Facts { adds_data, ..Facts::by(Requester::Node, repeat, None) }

@@ -1,9 +1,9 @@
 //! From which feature level on a log may hold a command: a node below it could not read it.
 
 use crate::catalog::{
-    FEATURE_LEVEL_BACKUP, FEATURE_LEVEL_FOUNDED, FEATURE_LEVEL_JOIN_TOKENS,
-    FEATURE_LEVEL_MAINTENANCE, FEATURE_LEVEL_MATCH_BUDGET, FEATURE_LEVEL_MORE_GROUPS,
-    FEATURE_LEVEL_RELOCATION, FEATURE_LEVEL_RULES_OF_0_2,
+    FEATURE_LEVEL_BACKUP, FEATURE_LEVEL_FAULT_RULES, FEATURE_LEVEL_FOUNDED,
+    FEATURE_LEVEL_JOIN_TOKENS, FEATURE_LEVEL_MAINTENANCE, FEATURE_LEVEL_MATCH_BUDGET,
+    FEATURE_LEVEL_MORE_GROUPS, FEATURE_LEVEL_RELOCATION, FEATURE_LEVEL_RULES_OF_0_2,
 };
 use crate::{
     CatalogCommand, Command, Conditions, DeadlineKind, Fire, ForwardCommand, NewRule,
@@ -81,6 +81,9 @@ impl CatalogCommand {
             | CatalogCommand::RestoreNames { .. }
             | CatalogCommand::EndRestore { .. } => FEATURE_LEVEL_BACKUP,
             CatalogCommand::SetGroup { .. } => FEATURE_LEVEL_RELOCATION,
+            CatalogCommand::PutFaultRule { .. } | CatalogCommand::RemoveFaultRules { .. } => {
+                FEATURE_LEVEL_FAULT_RULES
+            }
         }
     }
 }

@@ -416,6 +416,7 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
         nodes: vec![],
     };
     let move_replica = CatalogCommand::MoveReplica { group: GroupId(1), from: 1, to: 2, moves: 0 };
+    let put_fault = CatalogCommand::PutFaultRule { name: name(), text: String::new(), lasts: None };
     let secret_hash = [1; 32];
     let create_token =
         CatalogCommand::CreateJoinToken { id: 1, secret_hash, lasts: Span(1), node: None };
@@ -448,6 +449,8 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
         (CatalogCommand::RestoreNames { restore: 1, rows: vec![] }, Harmless, &[AddsData]),
         (CatalogCommand::EndRestore { restore: 1, next_entity: 7 }, Harmless, &[]),
         (set_group, Harmless, &[]),
+        (put_fault, Harmless, &[]),
+        (CatalogCommand::RemoveFaultRules { name: None }, Harmless, &[]),
     ]
 }
 

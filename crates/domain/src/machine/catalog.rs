@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use crate::catalog::FEATURE_LEVEL_FOUNDED;
 use crate::machine::data_groups::DataGroups;
+use crate::machine::fault_rules::FaultRules;
 use crate::machine::join_tokens::{JoinTokens, Joining};
 use crate::machine::members::Members;
 use crate::machine::restoration::{Restoration, check_not_restoring};
@@ -112,6 +113,10 @@ impl<R: Rows> Catalog<'_, R> {
             CatalogCommand::SetGroup { name, entity, from, group } => {
                 self.set_group(&name, entity, from, group)
             }
+            CatalogCommand::PutFaultRule { name, text, lasts } => {
+                self.fault_rules().put(name, text, lasts)
+            }
+            CatalogCommand::RemoveFaultRules { name } => Ok(self.fault_rules().remove(name)),
         }
     }
 
@@ -121,6 +126,10 @@ impl<R: Rows> Catalog<'_, R> {
 
     fn data_groups(&mut self) -> DataGroups<'_, R> {
         DataGroups { members: self.members() }
+    }
+
+    fn fault_rules(&mut self) -> FaultRules<'_, R> {
+        FaultRules { at: self.at, members: Members { view: self.view } }
     }
 
     fn restoration(&mut self) -> Restoration<'_, R> {

@@ -22,6 +22,7 @@ mod dup;
 mod ent;
 mod err;
 mod fan_out;
+mod fault_rules;
 mod fwd;
 mod fwd_sides;
 mod fwd_via;

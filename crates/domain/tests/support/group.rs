@@ -239,6 +239,7 @@ fn matches(key: &Key, row: &Row) -> bool {
         Key::Unmatched(..) => matches!(row, Row::Unmatched(_)),
         Key::Founders(_) => matches!(row, Row::Founders(_)),
         Key::Restoring => matches!(row, Row::Restoring(_)),
+        Key::FaultRules => matches!(row, Row::FaultRules(_)),
     }
 }
 

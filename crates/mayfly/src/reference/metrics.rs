@@ -30,6 +30,7 @@ const CHAPTERS: &[(&str, fn())] = &[
     ("Certificates", serve::certificate::describe),
     ("Refused proofs and the audit trail", audit::describe),
     ("Clients and their limits", limits::describe),
+    ("Faults that clients meet", fault_rules::describe),
     ("The process", http::describe_metrics),
 ];
 

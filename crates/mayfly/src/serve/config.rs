@@ -40,6 +40,8 @@ pub struct Config {
     pub node: u64,
     pub data_dir: PathBuf,
     pub development: bool,
+    /// Operators may have clients meet faults; in development mode they always may.
+    pub faults_allowed: bool,
     /// Where the node stands, as its operator calls it.
     pub zone: Option<String>,
     /// How far the cluster's feature level may rise.

@@ -289,7 +289,9 @@ fn announce(config: &Config, cluster_id: u128) {
         );
     }
     if config.development {
-        tracing::warn!("development mode: operators may move the clock");
+        tracing::warn!(
+            "development mode: operators may move the clock, and have clients meet faults"
+        );
     }
     match &config.audit {
         AuditConfig { file: Some(file), .. } => {
@@ -398,6 +400,7 @@ fn service_config(config: &Config, cluster_id: u128) -> service::Config {
             nodes,
         }),
         development: config.development,
+        faults_allowed: config.faults_allowed,
         zone: config.zone.clone(),
         feature_level_max: config.feature_level_max,
         clock: ClockConfig { offset_max: config.clock.offset_max, skew: config.clock.skew },

@@ -96,6 +96,7 @@ pub fn metrics() -> anyhow::Result<PrometheusHandle> {
     certificate::describe();
     audit::describe();
     limits::describe();
+    fault_rules::describe();
     Ok(handle)
 }
 

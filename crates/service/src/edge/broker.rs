@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use domain::BATCH_BYTES_MAX;
+use fault_rules::{Event, Hit, Operation, RuleBook};
 
 use crate::edge::admission::Admission;
 use crate::edge::cluster::Cluster;
@@ -63,8 +64,34 @@ impl Broker {
         Rules { router: &self.router }
     }
 
+    /// The faults that clients of this node meet, if there are any: mostly there are none, and that is all that
+    /// anybody asks.
+    pub fn faults(&self) -> Option<Faults<'_>> {
+        let book = self.router.local.about.faults.as_deref()?;
+        (!book.is_empty()).then(|| Faults { book, router: &self.router })
+    }
+
     pub fn cluster(&self) -> Cluster<'_> {
         Cluster::new(&self.router)
+    }
+}
+
+/// Rules that are in force.
+#[derive(Clone, Copy)]
+pub struct Faults<'a> {
+    book: &'a RuleBook,
+    router: &'a Arc<Router>,
+}
+
+impl Faults<'_> {
+    /// Whether some rule is about an operation: whether it is worth while to tell what happens.
+    pub fn concern(self, operation: Operation) -> bool {
+        self.book.concerns(operation)
+    }
+
+    /// The fault that an event meets.
+    pub fn meet(self, event: &Event<'_>) -> Option<Hit> {
+        self.book.meet(event, Cluster::new(self.router).now_here().0)
     }
 }
 

@@ -1,7 +1,10 @@
 //! What a node tells of itself, wherever it is asked.
 
+use std::sync::Arc;
+
 use domain::FEATURE_LEVEL_KNOWN;
-use replication::NodeDescription;
+use fault_rules::{RuleBook, Tally};
+use replication::{FaultTally, NodeDescription};
 use tokio::time::Instant;
 
 use crate::certificates::CertificateEnds;
@@ -17,6 +20,8 @@ pub(crate) struct AboutNode {
     zone: Option<String>,
     /// As [`Config::feature_level_max`](crate::Config) has it.
     pub feature_level: u32,
+    /// The faults that its clients meet; `None`: none are allowed here.
+    pub faults: Option<Arc<RuleBook>>,
 }
 
 impl AboutNode {
@@ -28,6 +33,7 @@ impl AboutNode {
             certificates: config.certificates.clone(),
             zone: config.zone.clone(),
             feature_level: level_max.min(FEATURE_LEVEL_KNOWN),
+            faults: config.faults_allowed.then(Arc::default),
         }
     }
 
@@ -39,6 +45,12 @@ impl AboutNode {
             certificates: self.certificates.all(),
             led: groups.all().iter().filter_map(|group| group.led_group()).collect(),
             zone: self.zone.clone(),
+            faults: self.faults.iter().flat_map(|book| book.tallies()).map(told).collect(),
         }
     }
+}
+
+fn told(tally: Tally) -> FaultTally {
+    let Tally { name, added_at, events, hits } = tally;
+    FaultTally { name, added_at_ms: added_at.0, events, hits }
 }

@@ -181,6 +181,10 @@ pub fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
             CatalogCommand::CreateJoinToken { id, secret_hash, lasts: Span(lasts), node }
         }),
         any::<u64>().prop_map(|id| CatalogCommand::RevokeJoinToken { id }),
+        any::<(String, String, Option<u64>)>().prop_map(|(name, text, lasts)| {
+            CatalogCommand::PutFaultRule { name, text, lasts: lasts.map(Span) }
+        }),
+        any::<Option<String>>().prop_map(|name| CatalogCommand::RemoveFaultRules { name }),
         (any::<u32>(), vec(any::<u64>(), 0..3))
             .prop_map(|(level, nodes)| CatalogCommand::RaiseFeatureLevel { level, nodes }),
         (any::<(u64, [u8; 32], u64, u64)>(), node_row()).prop_map(

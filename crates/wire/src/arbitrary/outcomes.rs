@@ -133,6 +133,7 @@ pub fn outcome() -> impl Strategy<Value = Outcome> {
             Outcome::Catalog(CatalogOutcome::JoinTokenCreated { expires_at })
         }),
         any::<u64>().prop_map(|node| Outcome::Catalog(CatalogOutcome::Joined { node })),
+        at().prop_map(|at| Outcome::Catalog(CatalogOutcome::FaultRulesChanged { at })),
         join_fault().prop_map(|fault| Outcome::Catalog(CatalogOutcome::NotJoined(fault))),
     ]
 }

@@ -186,6 +186,17 @@ pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {
         (any::<u128>(), at(), any::<bool>()).prop_map(|(restore, begun_at, has_ended)| {
             (Key::Restoring, Row::Restoring(RestoringRow { restore, begun_at, has_ended }))
         }),
+        vec((any::<(String, String)>(), at(), proptest::option::of(at())), 0..3).prop_map(
+            |rules| {
+                let row = |((name, text), added_at, ends_at)| FaultRuleRow {
+                    name,
+                    text,
+                    added_at,
+                    ends_at,
+                };
+                (Key::FaultRules, Row::FaultRules(rules.into_iter().map(row).collect()))
+            }
+        ),
         directory_row().prop_map(|row| (Key::Directory(row.name.clone()), Row::Directory(row))),
         (any::<u64>(), node_row()).prop_map(|(id, row)| (Key::Node(id), Row::Node(row))),
         (any::<u16>(), vec(any::<u64>(), 0..6)).prop_map(|(id, replicas)| {

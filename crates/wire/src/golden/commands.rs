@@ -336,6 +336,15 @@ fn commands() {
         ),
         (Command::Catalog(CatalogCommand::RevokeJoinToken { id: 300 }), "0f12ac02"),
         (
+            Command::Catalog(CatalogCommand::PutFaultRule {
+                name: "f".into(),
+                text: "{}".into(),
+                lasts: Some(Span(60_000)),
+            }),
+            "0f1c0166027b7d01e0d403",
+        ),
+        (Command::Catalog(CatalogCommand::RemoveFaultRules { name: None }), "0f1d00"),
+        (
             Command::Catalog(CatalogCommand::Join {
                 token: 300,
                 secret_hash: [7; 32],

@@ -89,6 +89,7 @@ fn outcomes() {
         (Outcome::Spared, "0c"),
         (Outcome::Catalog(CatalogOutcome::JoinTokenCreated { expires_at: AT }), "080280d095ffbc31"),
         (Outcome::Catalog(CatalogOutcome::Joined { node: 4 }), "080304"),
+        (Outcome::Catalog(CatalogOutcome::FaultRulesChanged { at: AT }), "080580d095ffbc31"),
         (Outcome::Catalog(CatalogOutcome::NotJoined(JoinFault::Unknown)), "080401"),
         (Outcome::Catalog(CatalogOutcome::NotJoined(JoinFault::Used { node: 4 })), "08040204"),
         (

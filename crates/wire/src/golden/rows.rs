@@ -139,6 +139,15 @@ fn rows() {
             "010000000000000000000000000000000780d095ffbc3101",
         ),
         (
+            Row::FaultRules(vec![FaultRuleRow {
+                name: "f".into(),
+                text: "{}".into(),
+                added_at: AT,
+                ends_at: Some(AT),
+            }]),
+            "01010166027b7d80d095ffbc310180d095ffbc31",
+        ),
+        (
             Row::Entity(Box::new(entity.clone())),
             "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a00000100000080d095ffbc3180d095ffbc31",
         ),

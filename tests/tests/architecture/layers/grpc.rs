@@ -12,6 +12,7 @@ pub const LAYERS: &[Layer] = &[
     (&["door"], &["connection", "connection_limit", "right", "status"]),
     (&["cluster"], &["api", "door", "right", "status"]),
     (&["entities"], &["api", "door", "status"]),
+    (&["fault_rules"], &["api", "door", "status"]),
     (
         &[
             "backups",
@@ -30,6 +31,7 @@ pub const LAYERS: &[Layer] = &[
             "connection_limit",
             "door",
             "entities",
+            "fault_rules",
             "status",
         ],
     ),

@@ -8,6 +8,7 @@ pub const LAYERS: &[Layer] = &[
     (&["files"], &[]),
     (&["arguments"], &[]),
     (&["authority"], &[]),
+    (&["faults"], &["terminal"]),
     (&["interruption"], &["terminal"]),
     (&["connect"], &["files", "input", "terminal"]),
     (&["topology"], &[]),
@@ -18,6 +19,7 @@ pub const LAYERS: &[Layer] = &[
         &[
             "authority",
             "connect",
+            "faults",
             "files",
             "input",
             "interruption",
@@ -26,7 +28,7 @@ pub const LAYERS: &[Layer] = &[
             "topology",
         ],
     ),
-    (&["up"], &["authority", "emulator", "files", "serve", "terminal"]),
+    (&["up"], &["authority", "emulator", "faults", "files", "serve", "terminal"]),
     (&["demo"], &["connect", "input", "terminal", "up"]),
     (&["cli"], &["commands", "demo", "serve", "terminal", "up"]),
 ];

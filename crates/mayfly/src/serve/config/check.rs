@@ -76,6 +76,7 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
             "node.data_dir is missing; name a directory, or give --data-dir".to_owned()
         })?,
         development: args.development || file.node.development,
+        faults_allowed: args.development || file.node.development || file.node.fault_rules,
         zone: zone(&file, args)?,
         feature_level_max: args.feature_level_max.or(file.node.feature_level_max),
         listen,

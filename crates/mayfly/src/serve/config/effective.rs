@@ -283,6 +283,7 @@ impl Effective<'_> {
             "node.id" => integer(config.node),
             "node.data_dir" => string(config.data_dir.display()),
             "node.development" => boolean(config.development),
+            "node.fault_rules" => boolean(config.faults_allowed),
             "node.zone" => config.zone.as_ref().and_then(string),
             "node.feature_level_max" => config.feature_level_max.and_then(integer),
             "grpc.connections_max" => integer(config.grpc_connections_max),

@@ -36,6 +36,7 @@ pub struct Node {
     pub id: Option<u64>,
     pub data_dir: Option<std::path::PathBuf>,
     pub development: bool,
+    pub fault_rules: bool,
     pub zone: Option<String>,
     pub feature_level_max: Option<u32>,
 }
@@ -217,6 +218,8 @@ pub enum Right {
     Manage,
     Monitor,
     Operate,
+    #[serde(rename = "inject-faults")]
+    InjectFaults,
 }
 
 impl Right {
@@ -228,6 +231,7 @@ impl Right {
             Right::Manage => "manage",
             Right::Monitor => "monitor",
             Right::Operate => "operate",
+            Right::InjectFaults => "inject-faults",
         }
     }
 }

@@ -66,7 +66,9 @@ fn key(written: &file::SecurityKey) -> Result<Key, String> {
     let secondary = value("secondary_key", secondary_key, "secondary_key_file", secondary_key_file);
     let secondary = secondary.map_err(told)?.unwrap_or_default();
     if rights.is_empty() {
-        return wrong("rights is empty; name some of listen, send, manage, monitor and operate");
+        return wrong(
+            "rights is empty; name some of listen, send, manage, monitor, operate and inject-faults",
+        );
     }
     let rights = rights.iter().fold(Rights::default(), |rights, right| {
         rights.with(match right {
@@ -75,10 +77,14 @@ fn key(written: &file::SecurityKey) -> Result<Key, String> {
             file::Right::Manage => auth::Right::Manage,
             file::Right::Monitor => auth::Right::Monitor,
             file::Right::Operate => auth::Right::Operate,
+            file::Right::InjectFaults => auth::Right::InjectFaults,
         })
     });
-    if (rights.monitor || rights.operate) && !resource_path(scope).is_empty() {
-        return wrong("monitor and operate are rights on the cluster; leave scope out, or them");
+    let is_of_cluster = rights.monitor || rights.operate || rights.inject_faults;
+    if is_of_cluster && !resource_path(scope).is_empty() {
+        return wrong(
+            "monitor, operate and inject-faults are rights on the cluster; leave scope out, or them",
+        );
     }
     Ok(Key {
         name: name.clone(),
