@@ -42,7 +42,7 @@ variants!(CatalogCommand, catalog_name, CATALOG:
     Found Create CreateTopic CreateSubscription Created Withdraw Delete Deleted Seal Spare SetNode
     AddNode Drain Remove MoveReplica CreateJoinToken RevokeJoinToken Join RaiseFeatureLevel
     SetMaintenance AddGroups OpenGroups BeginRestore RestoreNames EndRestore
-    SetGroup);
+    SetGroup PutFaultRule RemoveFaultRules);
 variants!(SessionCommand, session_name, SESSION:
     Accept Receive Resume Renew Release SetState ReceiveDeferred DeleteBatch Fire);
 variants!(TopicCommand, topic_name, TOPIC:
