@@ -183,6 +183,7 @@ mod tests {
             errors: BTreeMap::new(),
             backlog_max: 0,
             generator: GeneratorUse::default(),
+            workers: Vec::new(),
             thresholds: Vec::new(),
             series: slices.collect(),
             holds: true,

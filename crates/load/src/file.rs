@@ -46,14 +46,24 @@ pub struct LoadFile {
     pub name: String,
     /// Everything that is drawn is drawn from this.
     pub seed: u64,
-    /// Of this run, in names and in what it sends.
-    pub run: u32,
     pub phases: Phases,
     /// To be created before and removed after.
     pub entities: Definitions,
     pub producers: Vec<Producers>,
     pub consumers: Vec<Consumers>,
     pub thresholds: Vec<Threshold>,
+    pub source: FileSource,
+}
+
+/// What a load was read from: another generator reads the same from it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FileSource {
+    pub name: String,
+    pub text: String,
+    /// Of this run, in names and in what it sends.
+    pub run: u32,
+    /// Measured for so long, whatever the file says.
+    pub seconds: Option<f64>,
 }
 
 /// The file as written.
@@ -91,10 +101,11 @@ impl LoadFile {
         run: u32,
         seconds: Option<f64>,
     ) -> Result<LoadFile, FileFault> {
+        let source = FileSource { name: name.to_owned(), text: text.to_owned(), run, seconds };
         let text =
             text.strip_prefix('\u{feff}').unwrap_or(text).replace(RUN, &format!("{run:08x}"));
         let document: Document =
             toml::from_str(&text).map_err(|error| TomlFault::of(&text, &error).told(name))?;
-        check::Check { text: &text, name }.file(document, run, seconds)
+        check::Check { text: &text, name }.file(document, source)
     }
 }

@@ -5,7 +5,7 @@
 //! their number where they come whole; what is unknown is counted as unknown.
 //!
 //! Reading order: what a file is made of, the file, what it comes to, what is noted of messages, the two protocols
-//! behind their traits, producers and consumers, the run, the report.
+//! behind their traits, producers and consumers, the run, the report, several generators.
 
 mod distribution;
 mod rate;
@@ -14,6 +14,8 @@ mod threshold;
 
 mod file;
 mod plan;
+
+mod api;
 
 mod ledger;
 mod meter;
@@ -25,6 +27,8 @@ mod link;
 mod over_amqp;
 mod over_grpc;
 
+mod target;
+
 mod consumer;
 mod draft;
 mod producer;
@@ -33,15 +37,21 @@ mod compare;
 mod report;
 mod run;
 
+mod workers;
+
 use client::Error as ClientError;
 use thiserror::Error;
 
 pub use compare::{Compared, Comparison};
-pub use file::{FileFault, LoadFile};
+pub use file::{FileFault, FileSource, LoadFile};
 pub use ledger::Account;
-pub use over_amqp::{AmqpTarget, Sasl};
-pub use report::{GeneratorUse, Judged, LoadReport, Percentiles, PhaseSeconds, Point, Unit};
-pub use run::{LoadResult, LoadRun, Target};
+pub use over_amqp::Sasl;
+pub use report::{
+    GeneratorUse, Judged, LoadReport, Percentiles, PhaseSeconds, Point, Unit, WorkerReport,
+};
+pub use run::{LoadResult, LoadRun};
+pub use target::{Spoken, Target, TargetAddress};
+pub use workers::{Notice, Worker, WorkerAddresses, WorkerTls, WorkersRun};
 
 /// Why a run could not be begun.
 #[derive(Debug, Error)]

@@ -38,6 +38,16 @@ impl Recorders {
     fn record(&mut self, span: Span, took: Duration) {
         self.0[span as usize].record(took);
     }
+
+    /// Adds what another recorded.
+    pub fn merge(&mut self, other: &Recorders) {
+        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| own.merge(other));
+    }
+
+    /// Adds what another recorded of one kind.
+    pub fn add(&mut self, span: Span, other: &Recorder) {
+        self.0[span as usize].merge(other);
+    }
 }
 
 /// Everything recorded. Tasks book once for all that came at a time.
@@ -82,6 +92,23 @@ impl Books {
             Some(count) => *count += messages,
             None => drop(self.errors.insert(name.to_owned(), messages)),
         }
+    }
+
+    /// In the order of the kinds.
+    pub fn verdict_counts(&self) -> [u64; Verdict::ALL.len()] {
+        self.verdicts
+    }
+
+    /// Books what another generator has counted since it told last.
+    pub fn add(&mut self, counts: &Counts, verdicts: [u64; Verdict::ALL.len()], slice: &Recorders) {
+        let own = &mut self.counts;
+        own.acknowledged += counts.acknowledged;
+        own.deliveries += counts.deliveries;
+        own.delivered += counts.delivered;
+        own.dead += counts.dead;
+        own.completed += counts.completed;
+        self.verdicts.iter_mut().zip(verdicts).for_each(|(own, count)| *own += count);
+        self.slice.merge(slice);
     }
 
     /// What was recorded since it was asked for last.

@@ -1,5 +1,9 @@
 //! Sets of running numbers, as small as the holes in them allow.
 
+mod code;
+
+pub use code::Coded;
+
 /// Numbers of a chunk; a whole one takes no memory but its place.
 const CHUNK: u64 = 4096;
 const WORDS: usize = CHUNK as usize / 64;

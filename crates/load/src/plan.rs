@@ -17,6 +17,30 @@ const DEFAULT_TTL: &str = "default_ttl";
 const LOCK_DURATION: &str = "lock_duration";
 const LOCK_MS: u64 = 60_000;
 
+/// Which of how many generators this is: together they are the whole load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub index: usize,
+    /// At least 1.
+    pub count: usize,
+}
+
+impl Part {
+    /// The one there is.
+    pub const WHOLE: Part = Part { index: 0, count: 1 };
+
+    /// Whether the producer of that number, over all kinds, is here. They go round, so that each generator has its share
+    /// of every rate.
+    pub fn has_producer(&self, number: usize) -> bool {
+        number % self.count == self.index
+    }
+
+    /// Whether what only one may see of a place is seen here: the order in its sessions, its dead letters.
+    pub fn has_place(&self, number: usize) -> bool {
+        number % self.count == self.index
+    }
+}
+
 /// Every producer by itself, in the order of their numbers.
 pub fn producers(file: &LoadFile) -> Vec<(&Producers, u32)> {
     let each = |of| (0..).zip(std::iter::repeat_n(of, Producers::count(of)));
@@ -62,7 +86,7 @@ pub fn ledger(file: &LoadFile) -> Ledger {
         });
         places[at].is_consumed |= !is_dead_letter(&of.from);
     }
-    Ledger::new(file.run, mortal, places)
+    Ledger::new(file.source.run, mortal, places)
 }
 
 /// Whether all that is sent there comes here: to the queue itself, or to the topic of a subscription of this file

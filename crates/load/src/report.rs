@@ -4,6 +4,7 @@ mod csv;
 mod page;
 mod percentiles;
 mod text;
+mod worker;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ use crate::ledger::Account;
 use crate::meter::{Counts, Recorders};
 use crate::threshold::{Count, Figure, Span, Statistic, Threshold};
 pub use percentiles::Percentiles;
+pub use worker::WorkerReport;
 
 /// A whole run, as JSON has it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,6 +42,9 @@ pub struct LoadReport {
     pub errors: BTreeMap<String, u64>,
     pub backlog_max: u64,
     pub generator: GeneratorUse,
+    /// Where others generated the load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<WorkerReport>,
     pub thresholds: Vec<Judged>,
     pub series: Vec<Point>,
     /// Every threshold held.

@@ -1,56 +1,34 @@
 //! A run: all links first, then the phases, the drain, the account.
 
 mod crew;
+mod drain;
 mod sampler;
+mod stage;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use client::Client;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use workload::Progress;
 
+use crate::Error;
 use crate::file::LoadFile;
 use crate::ledger::Account;
-use crate::meter::Meter;
-use crate::over_amqp::AmqpTarget;
+use crate::meter::{Books, Meter};
 use crate::over_grpc::DEAD_LETTER;
-use crate::report::{Figures, GeneratorUse, LoadReport, PhaseSeconds, latencies};
+use crate::plan::Part;
+use crate::report::{Figures, GeneratorUse, LoadReport, PhaseSeconds, WorkerReport, latencies};
+use crate::target::TargetAddress;
 use crate::time_line::TimeLine;
-use crate::{Error, plan};
-use crew::{Crew, Shared};
-use sampler::Sampler;
-
-/// With nothing coming for so long in the drain, what is missing will not come.
-const QUIET: Duration = Duration::from_secs(10);
-/// With nothing coming for so long before the drain's end, what is missing is taken for lost.
-const STILL: Duration = Duration::from_secs(3);
-/// An expiry may be applied so much later than it is due.
-const EXPIRY_MARGIN: Duration = Duration::from_secs(2);
-
-/// Where messages go.
-#[derive(Clone)]
-pub enum Target {
-    Grpc(Client),
-    Amqp(AmqpTarget),
-}
-
-impl Target {
-    fn protocol(&self) -> &'static str {
-        match self {
-            Target::Grpc(_) => "gRPC",
-            Target::Amqp(_) => "AMQP",
-        }
-    }
-}
+pub(crate) use drain::{Drain, Missing};
+pub(crate) use sampler::{Marks, Measured, Sampler, own_cpu};
+pub(crate) use stage::{Ready, UnderWay, unix_ms};
 
 /// A file and where it is run.
 pub struct LoadRun {
     pub file: LoadFile,
-    pub target: Target,
-    /// As people call it.
-    pub address: String,
+    pub target: TargetAddress,
     pub progress: Progress,
     /// Ends sending before its time.
     pub stop: watch::Receiver<bool>,
@@ -64,15 +42,6 @@ pub struct LoadResult {
     pub interval_log: String,
 }
 
-/// What a run is made of while it goes on.
-struct Course {
-    file: Arc<LoadFile>,
-    shared: Shared,
-    sampler: Sampler,
-    progress: Progress,
-    stop: watch::Receiver<bool>,
-}
-
 impl LoadRun {
     /// Opens every link, and then loads. Entities are the caller's to create and to remove.
     ///
@@ -80,145 +49,130 @@ impl LoadRun {
     /// [`Error::Wrong`] if the target is not there, refuses, or does not offer what the file asks for; nothing was
     /// sent then.
     pub async fn run(self) -> Result<LoadResult, Error> {
-        let LoadRun { file, target, address, progress, stop } = self;
+        let LoadRun { file, target, progress, stop } = self;
         let file = Arc::new(file);
-        let ledger = Arc::new(plan::ledger(&file));
-        let meter = Arc::new(Meter::default());
-        let (crew, mut links) = Crew::open(&file, &target, &ledger).await?;
-        let epoch_ms = broker_ms(&target).await?;
-        let time_line = Arc::new(TimeLine::new(Instant::now(), file.phases));
-        let started_at_ms = unix_ms();
-        let shared = Shared {
-            time_line: time_line.clone(),
-            ledger: ledger.clone(),
-            meter: meter.clone(),
-            epoch_ms,
+        let ready = Ready::open(&file, &target.open()?, Part::WHOLE).await?;
+        let mut under_way = ready.begin(Instant::now());
+        let (line, meter) = (under_way.shared.time_line.clone(), under_way.shared.meter.clone());
+        let mut course = Course::begin(file, target, line, meter, progress, stop);
+        course.send(&mut under_way.producers).await;
+        under_way.take_dead_letters();
+        let ledger = under_way.shared.ledger.clone();
+        let mut drain = Drain::begin(&course.file, &course.line);
+        let is_dry = loop {
+            course.look();
+            let missing = Missing::of(&ledger);
+            let books = course.meter.books().counts;
+            let found = books.deliveries + books.dead;
+            if let Some(is_dry) = drain.judge(&course.line, found, &missing) {
+                break is_dry;
+            }
+            course.tell_drain(&drain, &missing);
+            tokio::time::sleep(Sampler::TICK).await;
         };
-        let sampler = Sampler::new(&file.phases);
-        let mut consumers = crew.consume(&mut links, &shared);
-        let mut producers = crew.produce(&mut links, &shared);
-        let mut course = Course { file, shared, sampler, progress, stop };
-        course.send(&mut producers).await;
-        crew.take_dead_letters(&mut consumers, &course.shared);
-        let (drained, is_dry) = course.drain().await;
-        consumers.shutdown().await;
-        let account = ledger.account(is_dry);
-        let mut result = course.finish(account, drained);
-        let report = &mut result.report;
-        report.protocol = target.protocol().to_owned();
-        report.target = address;
-        report.started_at_ms = started_at_ms;
-        Ok(result)
+        let drained = drain.lasted(&course.line);
+        under_way.consumers.shutdown().await;
+        Ok(course.finish(ledger.account(is_dry), drained, None))
     }
 }
 
-/// What the broker's clock shows now, milliseconds since the Unix epoch; over AMQP none is shown, and it is taken for
-/// this one.
-async fn broker_ms(target: &Target) -> Result<u64, Error> {
-    let Target::Grpc(client) = target else { return Ok(unix_ms()) };
-    let asked = Instant::now();
-    let told = client.now().await.map_err(Error::of_target)?.now_ms;
-    Ok(told + asked.elapsed().as_millis() as u64 / 2)
+/// A run while it goes on, as its report will have it: who does the work, tasks here or workers elsewhere, books it in
+/// the meter.
+pub(crate) struct Course {
+    pub file: Arc<LoadFile>,
+    pub line: Arc<TimeLine>,
+    pub meter: Arc<Meter>,
+    pub stop: watch::Receiver<bool>,
+    target: TargetAddress,
+    sampler: Sampler,
+    progress: Progress,
+    started_at_ms: u64,
 }
 
-fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+/// What workers found, each by itself.
+pub(crate) struct OfWorkers {
+    pub measured: Measured,
+    pub workers: Vec<WorkerReport>,
 }
 
 impl Course {
+    pub fn begin(
+        file: Arc<LoadFile>,
+        target: TargetAddress,
+        line: Arc<TimeLine>,
+        meter: Arc<Meter>,
+        progress: Progress,
+        stop: watch::Receiver<bool>,
+    ) -> Course {
+        let sampler = Sampler::new(&file.phases);
+        Course { file, line, meter, stop, target, sampler, progress, started_at_ms: unix_ms() }
+    }
+
     /// Until nothing more is sent, and all that was is answered.
     async fn send(&mut self, producers: &mut JoinSet<()>) {
         while !(producers.is_empty() && self.is_sent()) {
             self.sample();
-            let tick = tokio::time::sleep(self.sampler.tick());
-            let is_stopped = self.shared.time_line.is_stopped();
+            let is_stopped = self.line.is_stopped();
             tokio::select! {
                 // None: consumers alone, until their time is up.
                 Some(_) = producers.join_next() => {}
-                () = tick => {}
-                Ok(_) = self.stop.wait_for(|stop| *stop), if !is_stopped => {
-                    self.shared.time_line.stop();
-                }
+                () = tokio::time::sleep(Sampler::TICK) => {}
+                Ok(_) = self.stop.wait_for(|stop| *stop), if !is_stopped => self.line.stop(),
             }
         }
     }
 
-    fn is_sent(&self) -> bool {
-        self.shared.time_line.now() >= self.shared.time_line.sending_ends()
+    pub fn is_sent(&self) -> bool {
+        self.line.now() >= self.line.sending_ends()
     }
 
-    /// Waits for what is missing; how long, and whether nothing more is to be expected.
-    async fn drain(&mut self) -> (Duration, bool) {
-        let began = self.shared.time_line.now();
-        let ends = self.shared.time_line.answers_end().max(began + STILL);
-        let quiet = QUIET + plan::longest_wait(&self.file);
-        let dead_by =
-            self.shared.time_line.sending_ends() + plan::longest_life(&self.file) + EXPIRY_MARGIN;
-        let lapses = self.file.consumers.iter().any(|of| of.lapse.0 > 0.0);
-        let (mut last, mut came_at) = (0, began);
-        loop {
-            self.sampler.look(&self.shared.time_line, &self.shared.meter);
-            let now = self.shared.time_line.now();
-            let counts = self.shared.meter.books().counts;
-            let found = counts.deliveries + counts.dead;
-            if found != last {
-                (last, came_at) = (found, now);
-            }
-            let (missing, mortal) =
-                (self.shared.ledger.missing(false), self.shared.ledger.missing(true));
-            let unfinished = self.shared.ledger.unfinished();
-            if missing == 0 && unfinished == 0 && (mortal == 0 || now > dead_by) {
-                return (now - began, true);
-            }
-            if now - came_at > quiet && !lapses {
-                return (now - began, true);
-            }
-            if now > ends || (self.shared.time_line.is_stopped() && now - came_at > STILL) {
-                return (now - began, now - came_at > STILL);
-            }
-            let told = format!("{} left", missing + mortal);
-            let share = (now - began).as_secs_f64() / (ends - began).as_secs_f64();
-            self.progress.tell("drain", share, &told);
-            tokio::time::sleep(self.sampler.tick()).await;
-        }
-    }
-
-    fn sample(&mut self) {
-        if let Some((phase, share, figures)) =
-            self.sampler.look(&self.shared.time_line, &self.shared.meter)
-        {
+    /// Takes what is due to be taken, and tells of it.
+    pub fn sample(&mut self) {
+        if let Some((phase, share, figures)) = self.sampler.look(&self.line, &self.meter) {
             self.progress.tell(phase, share, &figures);
         }
     }
 
-    fn finish(self, account: Account, drained: Duration) -> LoadResult {
-        let Course { file, shared, sampler, .. } = self;
-        let (time_line, meter) = (shared.time_line, shared.meter);
-        let phases = file.phases;
-        let sampled = sampler.finish(&time_line, &meter);
-        let books = meter.books();
-        let rates = sampled.rates();
-        let figures = Figures {
-            latency: &books.measured,
-            account: &account,
-            counts: &books.counts,
-            rates,
-            backlog_max: sampled.backlog_max,
+    /// Takes what is due to be taken.
+    pub fn look(&mut self) {
+        self.sampler.look(&self.line, &self.meter);
+    }
+
+    pub fn tell_drain(&self, drain: &Drain, missing: &Missing) {
+        let told = format!("{} left", missing.immortal + missing.mortal);
+        self.progress.tell("drain", drain.share(&self.line), &told);
+    }
+
+    /// `of_workers`: what was measured where the work was done; without it, it was here.
+    pub fn finish(
+        self,
+        account: Account,
+        drained: Duration,
+        of_workers: Option<OfWorkers>,
+    ) -> LoadResult {
+        let Course { file, line, meter, stop, target, sampler, started_at_ms, .. } = self;
+        let sampled = sampler.finish(&line, &meter);
+        let (measured, workers) = match of_workers {
+            None => (sampled.measured, Vec::new()),
+            Some(OfWorkers { measured, workers }) => (measured, workers),
         };
+        let (phases, books) = (file.phases, meter.books());
+        let (rates, backlog_max) = (measured.rates(), sampled.backlog_max);
+        let figures = figures(&books, &account, rates, backlog_max);
         let thresholds: Vec<_> = file.thresholds.iter().map(|of| figures.judge(of)).collect();
-        let holds = thresholds.iter().all(|judged| judged.holds);
+        let is_whole = workers.iter().all(|of| of.lost.is_none());
+        let holds = is_whole && thresholds.iter().all(|judged| judged.holds);
         let report = LoadReport {
             name: file.name.clone(),
-            protocol: String::new(),
-            target: String::new(),
+            protocol: target.protocol().to_owned(),
+            target: target.name(),
             seed: file.seed,
-            run: format!("{:08x}", file.run),
-            started_at_ms: 0,
-            interrupted: time_line.is_stopped(),
+            run: format!("{:08x}", file.source.run),
+            started_at_ms,
+            interrupted: *stop.borrow(),
             phases: PhaseSeconds {
                 warm_up: phases.warm_up.as_secs_f64(),
-                measure: sampled.measured.as_secs_f64(),
+                measure: measured.lasted.as_secs_f64(),
                 cool_down: phases.cool_down.as_secs_f64(),
                 drain: drained.as_secs_f64(),
             },
@@ -228,8 +182,9 @@ impl Course {
             latency: latencies(&books.measured, true),
             verdicts: books.verdicts(),
             errors: books.errors.clone(),
-            backlog_max: sampled.backlog_max,
-            generator: generator(&sampled),
+            backlog_max,
+            generator: generator(&measured, &workers),
+            workers,
             thresholds,
             series: sampled.series,
             holds,
@@ -239,16 +194,25 @@ impl Course {
     }
 }
 
-fn generator(of: &sampler::Sampled) -> GeneratorUse {
-    let seconds = of.measured.as_secs_f64().max(0.001);
-    let messages = of.to.acknowledged - of.from.acknowledged;
-    let messages = messages.max(of.to.delivered - of.from.delivered).max(1);
+fn figures<'a>(
+    books: &'a Books,
+    account: &'a Account,
+    rates: [f64; 3],
+    backlog_max: u64,
+) -> Figures<'a> {
+    Figures { latency: &books.measured, account, counts: &books.counts, rates, backlog_max }
+}
+
+fn generator(of: &Measured, workers: &[WorkerReport]) -> GeneratorUse {
+    let seconds = of.lasted.as_secs_f64().max(0.001);
+    let messages = of.acknowledged.max(of.delivered).max(1);
     let cpu_seconds = of.cpu.as_secs_f64();
+    let own = || std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     GeneratorUse {
         cpu_seconds,
         us_per_message: cpu_seconds * 1e6 / messages as f64,
         cores_used: cpu_seconds / seconds,
-        cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
+        cores: if workers.is_empty() { own() } else { workers.iter().map(|of| of.cores).sum() },
     }
 }
 

@@ -53,8 +53,12 @@ impl TimeLine {
 
     /// Ends sending now.
     pub fn stop(&self) {
-        let now = self.now();
-        self.stopped.get_or_init(|| now);
+        self.stop_at(self.now());
+    }
+
+    /// Ends sending at an instant; the first that was told counts.
+    pub fn stop_at(&self, at: Duration) {
+        self.stopped.get_or_init(|| at);
     }
 
     pub fn is_stopped(&self) -> bool {

@@ -58,10 +58,16 @@ pub struct TlsFlags {
 
 impl Connect {
     pub fn client(&self) -> anyhow::Result<Client> {
-        let options = self.login.options()?;
-        let options = ClientOptions { give_up_after: self.timeout, ..options };
-        Client::with_options(&self.connect, options)
+        Client::with_options(&self.connect, self.options()?)
             .map_err(|error| terminal::usage(format!("--connect: {}", error.detail().message)))
+    }
+}
+
+impl Connect {
+    /// Options of a client that tries as long as it is to.
+    pub fn options(&self) -> anyhow::Result<ClientOptions> {
+        let options = self.login.options()?;
+        Ok(ClientOptions { give_up_after: self.timeout, ..options })
     }
 }
 
@@ -97,16 +103,18 @@ impl Login {
 impl TlsFlags {
     /// The same without a secret.
     pub fn options(&self) -> anyhow::Result<ClientOptions> {
-        let tls = self.tls_ca.as_deref().map(authorities).transpose()?;
+        let tls = self.tls_ca.as_deref();
+        let tls = tls.map(|path| authorities("--tls-ca", path)).transpose()?;
         let pair = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
         let certificate = pair.map(|(certificate, key)| own(certificate, key)).transpose()?;
         Ok(ClientOptions { tls, certificate, ..ClientOptions::default() })
     }
 }
 
-fn authorities(path: &Path) -> anyhow::Result<Trust> {
+/// Those that the file of a flag vouches for.
+pub fn authorities(flag: &str, path: &Path) -> anyhow::Result<Trust> {
     let is_one = |line: &str| line.starts_with(CERTIFICATE);
-    read_pem("--tls-ca", path, "certificate", is_one).map(Trust::Authorities)
+    read_pem(flag, path, "certificate", is_one).map(Trust::Authorities)
 }
 
 fn own(certificate: &Path, key: &Path) -> anyhow::Result<ClientCertificate> {

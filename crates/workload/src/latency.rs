@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use serde::Serialize;
 
 /// Longer is recorded as this.
@@ -29,6 +30,21 @@ impl Recorder {
 
     pub fn merge(&mut self, other: &Recorder) {
         self.histogram.add(&other.histogram).expect("all recorders have the same bounds");
+    }
+
+    /// As HdrHistogram's V2 with deflate has it, in microseconds; empty for counts that no run reaches.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let coded = V2DeflateSerializer::new().serialize(&self.histogram, &mut bytes);
+        coded.map_or_else(|_| Vec::new(), |_| bytes)
+    }
+
+    /// What [`Recorder::to_bytes`] gave, on another machine perhaps. None: it is something else.
+    pub fn from_bytes(mut bytes: &[u8]) -> Option<Recorder> {
+        let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut bytes).ok()?;
+        let mut recorder = Recorder::default();
+        let fits = histogram.max() <= recorder.histogram.high() && histogram.sigfig() == 3;
+        (fits && recorder.histogram.add(&histogram).is_ok()).then_some(recorder)
     }
 
     pub(crate) fn histogram(&self) -> &Histogram<u64> {
@@ -117,5 +133,16 @@ mod tests {
         assert!((summary.p99_ms - 99.0).abs() < 0.1, "{summary}");
         assert!(summary.max_ms >= 599_000.0, "{summary}");
         assert_eq!(Recorder::default().summary().to_string(), "nothing recorded");
+    }
+
+    #[test]
+    fn a_recorder_is_on_another_machine_what_it_was_here() {
+        let mut recorder = Recorder::default();
+        (1..=1000).for_each(|ms| recorder.record(Duration::from_millis(ms)));
+        for of in [recorder, Recorder::default()] {
+            let read = Recorder::from_bytes(&of.to_bytes()).expect("a recorder");
+            assert_eq!(read.summary(), of.summary());
+        }
+        assert!(Recorder::from_bytes(b"something else").is_none());
     }
 }

@@ -114,10 +114,10 @@ const ARROWS: &[(&str, &[&str])] = &[
 const HOMES: &[(&str, &[&str])] = &[
     ("rocksdb", &["store"]),
     ("openraft", &["replication"]),
-    ("tonic", &["replication", "grpc", "client"]),
+    ("tonic", &["replication", "grpc", "client", "load"]),
     ("tonic-health", &["grpc", "client"]),
-    ("tonic-prost", &["replication", "grpc", "client"]),
-    ("prost", &["wire", "replication", "grpc", "client"]),
+    ("tonic-prost", &["replication", "grpc", "client", "load"]),
+    ("prost", &["wire", "replication", "grpc", "client", "load"]),
     ("axum", &["http"]),
     ("hyper", &["http"]),
     // Made in one place, and read in two: as people have them, and as peers show them.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 use toml::Spanned;
 
 use super::party::{ConsumersText, ProducersText};
-use super::{Document, FileFault, LoadFile, Mode};
+use super::{Document, FileFault, FileSource, LoadFile, Mode};
 use crate::threshold::Threshold;
 
 /// Of producers and of consumers, all kinds together.
@@ -25,12 +25,7 @@ pub(super) struct Check<'a> {
 }
 
 impl Check<'_> {
-    pub fn file(
-        &self,
-        document: Document,
-        run: u32,
-        seconds: Option<f64>,
-    ) -> Result<LoadFile, FileFault> {
+    pub fn file(&self, document: Document, source: FileSource) -> Result<LoadFile, FileFault> {
         let Document { name, seed, thresholds, phases, queues, topics, producers, consumers } =
             document;
         let thresholds = thresholds.into_iter().map(|of| self.threshold(&of));
@@ -49,7 +44,7 @@ impl Check<'_> {
         self.several(producers.iter().map(|of| &of.get_ref().count))?;
         self.several(consumers.iter().map(|of| &of.get_ref().count))?;
         let profile = producers.iter().filter_map(|of| of.get_ref().profile()).max();
-        let (phases, factor) = phases.read(profile, seconds);
+        let (phases, factor) = phases.read(profile, source.seconds);
         if phases.measure.is_zero() || phases.measure > MEASURE_MAX {
             return Err(self.at("phases.measure", "allowed is more than 0s, and at most a week"));
         }
@@ -57,12 +52,12 @@ impl Check<'_> {
         Ok(LoadFile {
             name: name.unwrap_or_else(|| self.name.to_owned()),
             seed: seed.unwrap_or(1),
-            run,
             phases,
             entities,
             producers: producers.map(|of| of.into_inner().read(factor, phases.warm_up)).collect(),
             consumers: consumers.into_iter().map(|of| of.into_inner().read()).collect(),
             thresholds,
+            source,
         })
     }
 

@@ -29,6 +29,19 @@ pub enum Sasl {
     Sas,
 }
 
+impl Sasl {
+    pub const ALL: [Sasl; 3] = [Sasl::Anonymous, Sasl::Plain, Sasl::Sas];
+
+    /// As commands have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sasl::Anonymous => "anonymous",
+            Sasl::Plain => "plain",
+            Sasl::Sas => "sas",
+        }
+    }
+}
+
 /// Nodes that speak AMQP.
 #[derive(Clone)]
 pub struct AmqpTarget {

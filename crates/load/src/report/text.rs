@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::worker::{WorkerReport, latency_error_ms};
 use super::{Judged, LoadReport, Unit};
 
 impl fmt::Display for LoadReport {
@@ -58,7 +59,17 @@ impl fmt::Display for LoadReport {
             "  generator    {:.1} µs of CPU a message, {:.2} of {} cores",
             generator.us_per_message, generator.cores_used, generator.cores
         )?;
-        if generator.is_limit() {
+        for worker in &self.workers {
+            writeln!(f, "  worker       {worker}")?;
+        }
+        if self.workers.len() > 1 {
+            let error = latency_error_ms(&self.workers);
+            writeln!(f, "  clocks       latencies between workers are right to ±{error:.3} ms")?;
+        }
+        if self.workers.iter().any(|of| of.lost.is_some()) {
+            writeln!(f, "  WARNING      a worker was lost: what it received is counted as left")?;
+        }
+        if generator.is_limit() || self.workers.iter().any(WorkerReport::is_limit) {
             writeln!(
                 f,
                 "  WARNING      the generator may be the limit: it used nearly all of its cores"

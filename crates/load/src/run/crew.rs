@@ -1,24 +1,29 @@
 //! All producers and consumers of a run, and their links.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use client::Client;
+use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt, stream};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use tokio::task::JoinSet;
+use tokio::time::sleep_until;
 use workload::Noise;
 
-use super::{Target, dead_letters};
+use super::dead_letters;
 use crate::consumer::{Consumer, Note, Post};
 use crate::draft::Drafts;
 use crate::file::{Consumers, LoadFile, Pacing, Producers};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Place};
 use crate::link::Broken;
 use crate::meter::Meter;
 use crate::over_amqp::{AmqpReceive, AmqpSend, AmqpTarget};
 use crate::over_grpc::{GrpcReceive, GrpcSend, is_dead_letter};
+use crate::plan::Part;
 use crate::producer::{Producer, Turns};
+use crate::target::Target;
 use crate::time_line::TimeLine;
 use crate::{Error, plan};
 
@@ -33,6 +38,7 @@ const NOT_ALLOWED: &str = "UnauthorizedAccessException";
 /// Who takes part, and how they reach what they talk to.
 pub(super) struct Crew {
     file: Arc<LoadFile>,
+    part: Part,
     target: Target,
     noise: Noise,
     /// By place: how long a lock lasts there.
@@ -51,11 +57,13 @@ impl Crew {
     pub async fn open(
         file: &Arc<LoadFile>,
         target: &Target,
+        part: Part,
         ledger: &Ledger,
     ) -> Result<(Crew, AmqpLinks), Error> {
         let body_max = file.producers.iter().map(|of| of.body.max()).max().unwrap_or_default();
         let mut crew = Crew {
             file: file.clone(),
+            part,
             target: target.clone(),
             noise: Noise::new(body_max),
             lock_ms: ledger.places().map(|_| None).collect(),
@@ -125,22 +133,43 @@ impl Crew {
         let wrong = |entity: &str, broken: Broken| {
             Error::Wrong(format!("{}: {entity}: {broken}", target.address(0)))
         };
-        let senders = plan::producers(&self.file);
-        let senders =
-            stream::iter(senders.into_iter().enumerate().map(|(index, (of, _))| async move {
+        let mut senders: Vec<BoxFuture<'_, _>> = Vec::new();
+        for (index, of, _) in self.producers() {
+            senders.push(Box::pin(async move {
                 let opened = AmqpSend::open(target, index, &of.to).await;
                 opened.map_err(|broken| wrong(&of.to, broken))
             }));
-        let send = senders.buffered(AT_A_TIME).try_collect().await?;
+        }
+        let send = stream::iter(senders).buffered(AT_A_TIME).try_collect().await?;
         let reads_ends = self.reads_ends();
-        let receivers = plan::consumers(&self.file, ledger);
-        let receivers =
-            stream::iter(receivers.into_iter().enumerate().map(|(index, (of, _))| async move {
+        let mut receivers: Vec<BoxFuture<'_, _>> = Vec::new();
+        for (index, of, _) in self.consumers(ledger) {
+            receivers.push(Box::pin(async move {
                 let opened = AmqpReceive::open(target, index, of, reads_ends).await;
                 opened.map_err(|broken| wrong(&of.from, broken))
             }));
-        let receive = receivers.buffered(AT_A_TIME).try_collect().await?;
+        }
+        let receive = stream::iter(receivers).buffered(AT_A_TIME).try_collect().await?;
         Ok(AmqpLinks { send, receive })
+    }
+
+    /// Producers of this part: the number over all, what it is, and which of its kind.
+    fn producers(&self) -> Vec<(usize, &Producers, u32)> {
+        let all = plan::producers(&self.file).into_iter().enumerate();
+        let ours = all.filter(|(index, _)| self.part.has_producer(*index));
+        ours.map(|(index, (of, of_kind))| (index, of, of_kind)).collect()
+    }
+
+    /// Consumers of this part: the number over all, what it is, and its place.
+    fn consumers(&self, ledger: &Ledger) -> Vec<(usize, &Consumers, usize)> {
+        let producers: u32 = self.file.producers.iter().map(|of| of.count).sum();
+        let all = plan::consumers(&self.file, ledger).into_iter().enumerate();
+        let ours = all.filter(|(index, (of, place))| match of.sessions {
+            true => self.part.has_place(*place),
+            // On from where producers end, so that one of each is on two workers.
+            false => self.part.has_producer(producers as usize + index),
+        });
+        ours.map(|(index, (of, place))| (index, of, place)).collect()
     }
 
     /// Whether anything may expire: then the ends of lives are of interest.
@@ -152,8 +181,7 @@ impl Crew {
     pub fn consume(&self, links: &mut AmqpLinks, shared: &Shared) -> JoinSet<()> {
         let mut consumers = JoinSet::new();
         let mut receivers = std::mem::take(&mut links.receive).into_iter();
-        let all = plan::consumers(&self.file, &shared.ledger).into_iter().enumerate();
-        for (index, (of, place)) in all {
+        for (index, of, place) in self.consumers(&shared.ledger) {
             self.start(&mut consumers, of.clone(), place, index, receivers.next(), shared);
         }
         consumers
@@ -199,7 +227,8 @@ impl Crew {
     pub fn produce(&self, links: &mut AmqpLinks, shared: &Shared) -> JoinSet<()> {
         let mut producers = JoinSet::new();
         let mut senders = std::mem::take(&mut links.send).into_iter();
-        for (index, (spec, of_kind)) in plan::producers(&self.file).into_iter().enumerate() {
+        let epoch = shared.time_line.instant(Duration::ZERO);
+        for (index, spec, of_kind) in self.producers() {
             let producer = self.producer(spec, index, of_kind, shared);
             let spec = spec.clone();
             match &self.target {
@@ -207,12 +236,19 @@ impl Crew {
                     let client = client.clone();
                     let first = GrpcSend::open(&client, &spec);
                     let again = async move || Ok(GrpcSend::open(&client, &spec));
-                    producers.spawn(producer.run(Some(first), again));
+                    producers.spawn(async move {
+                        sleep_until(epoch.into()).await;
+                        producer.run(Some(first), again).await;
+                    });
                 }
                 Target::Amqp(target) => {
                     let target = target.clone();
                     let again = async move || AmqpSend::open(&target, index, &spec.to).await;
-                    producers.spawn(producer.run(senders.next(), again));
+                    let first = senders.next();
+                    producers.spawn(async move {
+                        sleep_until(epoch.into()).await;
+                        producer.run(first, again).await;
+                    });
                 }
             }
         }
@@ -228,8 +264,14 @@ impl Crew {
         let turns = Turns { due, next: u64::from(of_kind), step: u64::from(spec.count) };
         let limits = (spec.window, spec.batch);
         let (file, noise) = (&self.file, self.noise.clone());
-        let drafts =
-            Drafts::new(spec.clone(), noise, file.seed, file.run, index as u32, shared.epoch_ms);
+        let drafts = Drafts::new(
+            spec.clone(),
+            noise,
+            file.seed,
+            file.source.run,
+            index as u32,
+            shared.epoch_ms,
+        );
         let Shared { time_line, ledger, meter, .. } = shared.clone();
         Producer::new(index, drafts, turns, limits, time_line, ledger, meter)
     }
@@ -237,7 +279,10 @@ impl Crew {
     /// Takes what was dead-lettered where the run made the place: it is missing nowhere.
     pub fn take_dead_letters(&self, consumers: &mut JoinSet<()>, shared: &Shared) {
         let places = shared.ledger.places().enumerate();
-        for (at, place) in places.filter(|(_, place)| plan::is_own(&self.file, &place.path)) {
+        let is_ours = |at: usize, place: &Place| {
+            self.part.has_place(at) && plan::is_own(&self.file, &place.path)
+        };
+        for (at, place) in places.filter(|(at, place)| is_ours(*at, place)) {
             let spec = Consumers::plain(dead_letters(&place.path), DEAD_PREFETCH);
             self.start(consumers, spec, at, at, None, shared);
         }
@@ -246,7 +291,7 @@ impl Crew {
 
 /// What all who take part share.
 #[derive(Clone)]
-pub(super) struct Shared {
+pub(crate) struct Shared {
     pub time_line: Arc<TimeLine>,
     pub ledger: Arc<Ledger>,
     pub meter: Arc<Meter>,

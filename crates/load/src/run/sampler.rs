@@ -15,7 +15,6 @@ use crate::time_line::TimeLine;
 /// Slices are no shorter than one of these, of which a run has no more than about so many.
 const SLICE_MIN: Duration = Duration::from_millis(250);
 const SLICES: u32 = 240;
-const TICK: Duration = Duration::from_millis(50);
 
 /// What all counted at an instant, and the CPU it had cost.
 #[derive(Clone, Copy, Debug)]
@@ -25,52 +24,93 @@ struct Look {
     cpu: Duration,
 }
 
-/// Takes a slice whenever one is over.
-pub(super) struct Sampler {
-    slice: Duration,
-    last: (Duration, Counts),
+/// The two ends of the time that is measured.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marks {
     from: Option<Look>,
     to: Option<Look>,
-    series: Vec<Point>,
-    log: IntervalLog,
-    backlog_max: u64,
 }
 
-/// Everything taken.
-pub(super) struct Sampled {
-    pub series: Vec<Point>,
-    pub interval_log: String,
-    pub backlog_max: u64,
-    pub measured: Duration,
-    pub from: Counts,
-    pub to: Counts,
+/// What was counted between them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Measured {
+    pub lasted: Duration,
+    pub acknowledged: u64,
+    pub delivered: u64,
+    pub completed: u64,
+    /// Of the generator.
     pub cpu: Duration,
 }
 
-impl Sampler {
-    pub fn new(phases: &Phases) -> Sampler {
-        let slice = (phases.sending() / SLICES).max(SLICE_MIN);
-        let last = (Duration::ZERO, Counts::default());
-        let log = IntervalLog::new(SystemTime::now());
-        Sampler { slice, last, from: None, to: None, series: Vec::new(), log, backlog_max: 0 }
-    }
-
-    /// How often to look.
-    pub fn tick(&self) -> Duration {
-        TICK
-    }
-
-    /// Takes what is due to be taken. After a slice: which phase it was of, how far that is, and figures.
-    pub fn look(&mut self, line: &TimeLine, meter: &Meter) -> Option<(&'static str, f64, String)> {
+impl Marks {
+    /// To be told often: notes the counts once each end is reached.
+    pub fn look(&mut self, line: &TimeLine, counts: &Counts) {
         let now = line.now();
-        let counts = meter.books().counts;
-        let look = || Look { at: now, counts, cpu: own_cpu() };
+        let look = || Look { at: now, counts: *counts, cpu: own_cpu() };
         if self.from.is_none() && now >= line.phases().warm_up {
             self.from = Some(look());
         }
         if self.to.is_none() && now >= line.measure_ends().min(line.sending_ends()) {
             self.to = Some(look());
         }
+    }
+
+    /// An end that was not reached is now.
+    pub fn finish(self, line: &TimeLine, counts: &Counts) -> Measured {
+        let look = Look { at: line.now(), counts: *counts, cpu: own_cpu() };
+        let (from, to) = (self.from.unwrap_or(look), self.to.unwrap_or(look));
+        Measured {
+            lasted: to.at.saturating_sub(from.at),
+            acknowledged: to.counts.acknowledged - from.counts.acknowledged,
+            delivered: to.counts.delivered - from.counts.delivered,
+            completed: to.counts.completed - from.counts.completed,
+            cpu: to.cpu.saturating_sub(from.cpu),
+        }
+    }
+}
+
+impl Measured {
+    /// Sent, delivered and completed a second.
+    pub fn rates(&self) -> [f64; 3] {
+        let seconds = self.lasted.as_secs_f64().max(0.001);
+        [self.acknowledged, self.delivered, self.completed].map(|count| count as f64 / seconds)
+    }
+}
+
+/// Takes a slice whenever one is over.
+pub(crate) struct Sampler {
+    slice: Duration,
+    last: (Duration, Counts),
+    marks: Marks,
+    series: Vec<Point>,
+    log: IntervalLog,
+    backlog_max: u64,
+}
+
+/// Everything taken.
+pub(crate) struct Sampled {
+    pub series: Vec<Point>,
+    pub interval_log: String,
+    pub backlog_max: u64,
+    pub measured: Measured,
+}
+
+impl Sampler {
+    /// How often to look.
+    pub const TICK: Duration = Duration::from_millis(50);
+
+    pub fn new(phases: &Phases) -> Sampler {
+        let slice = (phases.sending() / SLICES).max(SLICE_MIN);
+        let last = (Duration::ZERO, Counts::default());
+        let log = IntervalLog::new(SystemTime::now());
+        Sampler { slice, last, marks: Marks::default(), series: Vec::new(), log, backlog_max: 0 }
+    }
+
+    /// Takes what is due to be taken. After a slice: which phase it was of, how far that is, and figures.
+    pub fn look(&mut self, line: &TimeLine, meter: &Meter) -> Option<(&'static str, f64, String)> {
+        let now = line.now();
+        let counts = meter.books().counts;
+        self.marks.look(line, &counts);
         self.backlog_max = self.backlog_max.max(backlog(&counts));
         if now - self.last.0 < self.slice {
             return None;
@@ -121,31 +161,13 @@ impl Sampler {
     pub fn finish(mut self, line: &TimeLine, meter: &Meter) -> Sampled {
         let now = line.now();
         self.take(now, line, meter);
-        let look = Look { at: now, counts: meter.books().counts, cpu: own_cpu() };
-        let (from, to) = (self.from.unwrap_or(look), self.to.unwrap_or(look));
+        let measured = self.marks.finish(line, &meter.books().counts);
         Sampled {
             series: self.series,
             interval_log: self.log.into_text(),
             backlog_max: self.backlog_max,
-            measured: to.at.saturating_sub(from.at),
-            from: from.counts,
-            to: to.counts,
-            cpu: to.cpu.saturating_sub(from.cpu),
+            measured,
         }
-    }
-}
-
-impl Sampled {
-    /// Sent, delivered and completed a second.
-    pub fn rates(&self) -> [f64; 3] {
-        let seconds = self.measured.as_secs_f64().max(0.001);
-        let (from, to) = (&self.from, &self.to);
-        [
-            to.acknowledged - from.acknowledged,
-            to.delivered - from.delivered,
-            to.completed - from.completed,
-        ]
-        .map(|count| count as f64 / seconds)
     }
 }
 
@@ -171,7 +193,7 @@ fn phase(now: Duration, line: &TimeLine) -> (&'static str, f64) {
 }
 
 /// CPU of this process so far.
-fn own_cpu() -> Duration {
+pub(crate) fn own_cpu() -> Duration {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Duration::ZERO };
     let us = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     Duration::from_micros(u64::try_from(us).unwrap_or_default())

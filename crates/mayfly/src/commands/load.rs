@@ -3,6 +3,8 @@
 mod compare;
 mod entities;
 mod run;
+mod secret;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -18,12 +20,16 @@ Examples:
       --entities existing --key-name RootManageSharedAccessKey --secret-file key
   mayfly load run orders.toml --protocol amqp --amqp 10.0.0.7:5672 --entities existing --sasl anonymous
 
+  mayfly load worker --listen 10.0.0.1:5320             on each machine that is to generate load
+  mayfly load run orders.toml --workers 10.0.0.1:5320,10.0.0.2:5320
+
   mayfly load compare before.json after.json
 
 A file says who sends what where, at what rate, who receives it, and what has to hold; 'Load tests' in
 the documents has its form.
 
-Exit codes: 0 every threshold held, 1 one did not, 2 wrong file, usage or target, 130 interrupted.";
+Exit codes: 0 every threshold held, 1 one did not, 2 wrong file, usage, target or worker,
+3 a worker was lost on the way, 130 interrupted.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -36,6 +42,8 @@ pub struct LoadArgs {
 enum LoadCommand {
     /// Run the load that a file describes, and say whether its thresholds held
     Run(Box<run::RunArgs>),
+    /// Generate load for a coordinator on another machine, 'mayfly load run --workers'
+    Worker(worker::WorkerArgs),
     /// Two reports side by side: ratios, and which differences are more than the runs' own noise
     Compare(compare::CompareArgs),
 }
@@ -43,6 +51,7 @@ enum LoadCommand {
 pub async fn run(args: LoadArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         LoadCommand::Run(args) => run::run(*args).await,
+        LoadCommand::Worker(args) => worker::run(args).await,
         LoadCommand::Compare(args) => compare::run(&args),
     }
 }

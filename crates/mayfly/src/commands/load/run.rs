@@ -5,12 +5,16 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use load::{AmqpTarget, LoadFile, LoadResult, LoadRun, Sasl, Target};
+use client::Trust;
+use load::{
+    LoadFile, LoadReport, LoadResult, LoadRun, Sasl, TargetAddress, WorkerAddresses, WorkersRun,
+};
 use tokio::sync::watch;
 
 use super::entities::RunEntities;
+use super::secret::WorkerSecret;
 use crate::commands::bench::{Spoken, progress};
-use crate::connect::Connect;
+use crate::connect::{Connect, authorities};
 use crate::interruption::{self, INTERRUPTED};
 use crate::terminal;
 
@@ -52,9 +56,20 @@ pub(super) struct RunArgs {
     /// Where to write report.html, report.json, series.csv and latency.hlog
     #[arg(long, value_name = "DIRECTORY")]
     report: Option<PathBuf>,
+    /// Workers that generate the load, 'mayfly load worker'; https://… where they speak TLS
+    #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', help_heading = "Workers")]
+    workers: Vec<String>,
+    /// Trust workers with the certificates this PEM file vouches for, in place of those the system trusts
+    #[arg(long, value_name = "FILE", requires = "workers", help_heading = "Workers")]
+    workers_ca: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Workers")]
+    worker_secret: WorkerSecret,
     #[command(flatten)]
     connect: Connect,
 }
+
+/// A worker was lost on the way.
+const WORKER_LOST: u8 = 3;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum SaslLogin {
@@ -85,6 +100,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let file = args.read()?;
     let target = args.target()?;
+    let workers = args.workers(&target)?;
     let mut entities = match args.entities {
         EntitySource::Existing => None,
         EntitySource::Created if file.entities.is_empty() => None,
@@ -92,7 +108,7 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
             Some(RunEntities::create(&args.connect.client()?, &file.entities).await?)
         }
     };
-    let driven = args.drive(file, target).await;
+    let driven = args.drive(file, target, workers).await;
     if let Some(entities) = entities.as_mut().filter(|_| !args.keep) {
         entities.remove().await;
     }
@@ -113,11 +129,16 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         terminal::note(&format!("see {}", dir.join("report.html").display()));
     }
     terminal::line(report.to_string().trim_end())?;
-    Ok(match (report.interrupted, report.holds) {
-        (true, _) => ExitCode::from(INTERRUPTED),
-        (false, true) => ExitCode::SUCCESS,
-        (false, false) => ExitCode::FAILURE,
-    })
+    Ok(exit_code(&report))
+}
+
+fn exit_code(report: &LoadReport) -> ExitCode {
+    match report {
+        _ if report.workers.iter().any(|of| of.lost.is_some()) => ExitCode::from(WORKER_LOST),
+        _ if report.interrupted => ExitCode::from(INTERRUPTED),
+        _ if report.holds => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
@@ -133,43 +154,92 @@ impl RunArgs {
         LoadFile::parse(&text, &name, run, self.seconds).map_err(terminal::usage)
     }
 
-    fn target(&self) -> anyhow::Result<Target> {
-        match self.protocol {
-            Spoken::Grpc => Ok(Target::Grpc(self.connect.client()?)),
+    fn target(&self) -> anyhow::Result<TargetAddress> {
+        let options = self.connect.options()?;
+        let (spoken, addresses) = match self.protocol {
+            Spoken::Grpc => (load::Spoken::Grpc, &self.connect.connect),
             Spoken::Amqp => {
                 let sasl = self.sasl.map(|login| match login {
                     SaslLogin::Anonymous => Sasl::Anonymous,
                     SaslLogin::Plain => Sasl::Plain,
                     SaslLogin::Sas => Sasl::Sas,
                 });
-                let options = self.connect.login.options()?;
-                let target = AmqpTarget::new(self.amqp.clone(), &options, sasl);
-                Ok(Target::Amqp(target.map_err(terminal::usage)?))
+                (load::Spoken::Amqp(sasl), &self.amqp)
             }
-        }
+        };
+        let target = TargetAddress { spoken, addresses: addresses.clone(), options };
+        target.open().map_err(usage)?;
+        Ok(target)
     }
 
-    fn address(&self) -> String {
-        match self.protocol {
-            Spoken::Grpc => self.connect.connect.join(","),
-            Spoken::Amqp => self.amqp.join(","),
+    /// None: this process generates the load.
+    fn workers(&self, target: &TargetAddress) -> anyhow::Result<Option<WorkerAddresses>> {
+        if self.workers.is_empty() {
+            return Ok(None);
         }
+        for (at, address) in self.workers.iter().enumerate() {
+            if self.workers[..at].contains(address) {
+                let told =
+                    format!("--workers: {address} is given twice, and takes one part at a time");
+                return Err(terminal::usage(told));
+            }
+            if target.options.secret.is_some() && !is_private(address) {
+                return Err(terminal::usage(format!(
+                    "--workers: the target's key would go to {address} in plain text; start the worker \
+                     with --tls-cert and write https://{address}"
+                )));
+            }
+        }
+        let secret = self.worker_secret.read()?;
+        let trust = match &self.workers_ca {
+            None => Trust::System,
+            Some(path) => authorities("--workers-ca", path)?,
+        };
+        Ok(Some(WorkerAddresses { addresses: self.workers.clone(), secret, trust }))
     }
 
     /// None: it was interrupted twice, and there is nothing to report.
-    async fn drive(&self, file: LoadFile, target: Target) -> anyhow::Result<Option<LoadResult>> {
+    async fn drive(
+        &self,
+        file: LoadFile,
+        target: TargetAddress,
+        workers: Option<WorkerAddresses>,
+    ) -> anyhow::Result<Option<LoadResult>> {
         let (bar, progress) = progress();
         let (stop, stopped) = watch::channel(false);
-        let run = LoadRun { file, target, address: self.address(), progress, stop: stopped };
+        let run = LoadRun { file, target, progress, stop: stopped };
+        let run = async move {
+            match workers {
+                None => run.run().await,
+                Some(workers) => {
+                    let notice = Box::new(|told: &str| terminal::complain(told));
+                    WorkersRun { run, workers, notice }.run().await
+                }
+            }
+        };
         let result = tokio::select! {
-            result = run.run() => Some(result),
+            result = run => Some(result),
             interrupted = interruption::twice(stop, STOPPING) => {
                 interrupted?;
                 None
             }
         };
         bar.finish_and_clear();
-        let result = result.transpose();
-        result.map_err(|load::Error::Wrong(told)| terminal::usage(told.replace('\n', " ")))
+        result.transpose().map_err(usage)
     }
+}
+
+fn usage(load::Error::Wrong(told): load::Error) -> anyhow::Error {
+    terminal::usage(told.replace('\n', " "))
+}
+
+/// Whether nobody overhears what goes there: it is encrypted, or does not leave this machine.
+fn is_private(address: &str) -> bool {
+    let plain = match address.split_once("://") {
+        Some(("https", _)) => return true,
+        Some((_, plain)) => plain,
+        None => address,
+    };
+    let host = plain.rsplit_once(':').map_or(plain, |(host, _)| host).trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }

@@ -1,5 +1,7 @@
 //! `mayfly load` from end to end: files that ship are run in short form over both protocols, thresholds decide the exit
-//! code, a node that pauses is felt, and whatever is wrong leaves nothing behind.
+//! code, a node that pauses is felt, several generators are one, and whatever is wrong leaves nothing behind.
+
+mod workers;
 
 use std::fs;
 use std::path::{Path, PathBuf};

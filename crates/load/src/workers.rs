@@ -1,0 +1,21 @@
+//! Several generators: a worker on each machine, and one coordinator that starts them together and lays together what
+//! they find.
+//!
+//! Producers and consumers go round over the workers ([`crate::plan::Part`]); numbers of messages are of the producer,
+//! and so as unique as with one generator. Consumers of the sessions of one place are on one worker: order can only be
+//! seen where all of it comes.
+
+mod clock;
+mod coordinator;
+mod fleet;
+mod proof;
+mod sample;
+mod target_form;
+mod worker;
+
+pub use coordinator::{Notice, WorkersRun};
+pub use fleet::WorkerAddresses;
+pub use worker::{Worker, WorkerTls};
+
+/// Both sides are of one version.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
