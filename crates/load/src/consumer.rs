@@ -187,9 +187,21 @@ impl Consumer {
             }
         }
         turned.errors.drain(..).for_each(|name| books.error(&name, 1));
+        // Verdicts that were given together are mostly answered together, and recorded so.
+        let (mut alike, mut count) = (None, 0);
         for (note, outcome) in turned.settled.drain(..) {
-            self.note_settled(note, outcome, now, &mut books);
+            let is_measured = note.stamp.is_none_or(|(stamp, _)| stamp.is_measured);
+            let kind = Some((note.since, is_measured));
+            if outcome == Outcome::Done {
+                if kind != alike {
+                    record_settled(&mut books, alike, count, now);
+                    (alike, count) = (kind, 0);
+                }
+                count += 1;
+            }
+            self.note_settled(note, outcome, &mut books);
         }
+        record_settled(&mut books, alike, count, now);
         Ok(batches)
     }
 
@@ -229,16 +241,14 @@ impl Consumer {
         }
     }
 
-    fn note_settled(&self, note: Note, outcome: Outcome, now: Instant, books: &mut Books) {
-        let Note { stamp, verdict, since } = note;
+    fn note_settled(&self, note: Note, outcome: Outcome, books: &mut Books) {
+        let Note { stamp, verdict, .. } = note;
         match outcome {
-            Outcome::Done => {
+            Outcome::Done | Outcome::Withdrawn => {
                 if stamp.is_some() {
                     books.counts.completed += u64::from(verdict == Verdict::Complete);
                     books.verdict(verdict);
                 }
-                let is_measured = stamp.is_none_or(|(stamp, _)| stamp.is_measured);
-                books.record(Span::Settle, now.saturating_duration_since(since), is_measured);
                 let is_final = !matches!(verdict, Verdict::Abandon | Verdict::Lapse);
                 if let Some((stamp, seen)) = stamp.filter(|_| is_final) {
                     self.ledger.finished(self.post.place, &stamp, seen);
@@ -287,6 +297,14 @@ impl Consumer {
             }
         }
         Verdict::Complete
+    }
+}
+
+/// Records so many verdicts that were given then and are answered now.
+fn record_settled(books: &mut Books, alike: Option<(Instant, bool)>, count: u64, now: Instant) {
+    if let Some((since, is_measured)) = alike {
+        let took = now.saturating_duration_since(since);
+        books.record_all(Span::Settle, took, count, is_measured);
     }
 }
 

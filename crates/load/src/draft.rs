@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use workload::Noise;
 
-use crate::file::{Producers, PropertyText};
+use crate::file::{Bodies, Producers, PropertyText};
 use crate::ledger::SESSIONS_MAX;
-use crate::link::{Draft, Property};
+use crate::link::{Draft, Fate, Property};
 use crate::stamp::Stamp;
 use crate::template::Origin;
 
@@ -43,6 +43,17 @@ impl Drafts {
     /// The number of the next one.
     pub fn number(&self) -> u64 {
         self.origin.number
+    }
+
+    /// What is to become of the next that are handed over together.
+    pub fn fate(&mut self) -> Fate {
+        let Producers { cancel, roll_back, .. } = &self.spec;
+        let (share, fate) = match self.spec.transaction {
+            None => (cancel.0, Fate::Cancelled),
+            Some(_) => (roll_back.0, Fate::RolledBack),
+        };
+        let is_so = share > 0.0 && self.random.random::<f64>() < share;
+        if is_so { fate } else { Fate::Kept }
     }
 
     /// The next one, due so long after the run's beginning.
@@ -82,21 +93,28 @@ impl Drafts {
             scheduled_at_ms: wait
                 .map(|_| self.epoch_ms + u64::try_from(ready.as_millis()).unwrap_or(u64::MAX)),
             properties,
-            body: body(spec.body.draw(random), &self.noise, &stamp),
+            body: body(&spec.body, &self.noise, &stamp, random),
         };
         self.origin.number += 1;
         draft
     }
 }
 
-/// Of noise and, at its end, the stamp.
-fn body(size: usize, noise: &Noise, stamp: &Stamp) -> Bytes {
-    let filling = size.saturating_sub(Stamp::BYTES);
-    let mut body = BytesMut::with_capacity(filling + Stamp::BYTES);
-    // Producers that began at one number would send the same side by side.
-    let number =
-        (stamp.number as u32).wrapping_add(u32::from(stamp.producer).wrapping_mul(104_729));
-    body.put_slice(noise.cut(number, filling));
+/// Of noise or a text and, at its end, the stamp.
+fn body(of: &Bodies, noise: &Noise, stamp: &Stamp, random: &mut ChaCha8Rng) -> Bytes {
+    let filling = match of {
+        Bodies::Drawn(sizes) => {
+            let filling = sizes.draw(random).saturating_sub(Stamp::BYTES);
+            // Producers that began at one number would send the same side by side.
+            let number =
+                (stamp.number as u32).wrapping_add(u32::from(stamp.producer).wrapping_mul(104_729));
+            noise.cut(number, filling)
+        }
+        Bodies::Texts(texts) if texts.len() == 1 => &texts[0],
+        Bodies::Texts(texts) => &texts[random.random_range(0..texts.len())],
+    };
+    let mut body = BytesMut::with_capacity(filling.len() + Stamp::BYTES);
+    body.put_slice(filling);
     stamp.write(&mut body);
     body.freeze()
 }

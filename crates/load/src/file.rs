@@ -18,6 +18,7 @@
 //! from = "orders-{run}"
 //! ```
 
+mod body;
 mod check;
 mod party;
 mod phase;
@@ -25,12 +26,16 @@ mod phase;
 #[cfg(test)]
 mod tests;
 
+use std::path::Path;
+
 use definitions::Definitions;
 use definitions::place::TomlFault;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::need::Need;
 use crate::threshold::Threshold;
+pub use body::{Attachments, Bodies};
 pub use party::{Consumers, Mode, Pacing, Producers, PropertyText};
 use party::{ConsumersText, ProducersText};
 pub use phase::Phases;
@@ -52,7 +57,11 @@ pub struct LoadFile {
     pub producers: Vec<Producers>,
     pub consumers: Vec<Consumers>,
     pub thresholds: Vec<Threshold>,
+    /// What of it not every broker has.
+    pub needs: Vec<Need>,
     pub source: FileSource,
+    /// The files that bodies are taken from.
+    pub attachments: Attachments,
 }
 
 /// What a load was read from: another generator reads the same from it.
@@ -91,7 +100,7 @@ pub type FileFault = String;
 
 impl LoadFile {
     /// Reads a file that is called `name`, for the run of this number. `seconds`: measured for so long, and all
-    /// other phases and profiles of rates in proportion.
+    /// other phases and profiles of rates in proportion. Files that it names stand beside it.
     ///
     /// # Errors
     /// The first fault, in one line.
@@ -101,11 +110,25 @@ impl LoadFile {
         run: u32,
         seconds: Option<f64>,
     ) -> Result<LoadFile, FileFault> {
+        LoadFile::parse_with(text, name, run, seconds, Attachments::beside(Path::new(name)))
+    }
+
+    /// As [`LoadFile::parse`], with the files that it names.
+    ///
+    /// # Errors
+    /// The first fault, in one line.
+    pub fn parse_with(
+        text: &str,
+        name: &str,
+        run: u32,
+        seconds: Option<f64>,
+        attachments: Attachments,
+    ) -> Result<LoadFile, FileFault> {
         let source = FileSource { name: name.to_owned(), text: text.to_owned(), run, seconds };
         let text =
             text.strip_prefix('\u{feff}').unwrap_or(text).replace(RUN, &format!("{run:08x}"));
         let document: Document =
             toml::from_str(&text).map_err(|error| TomlFault::of(&text, &error).told(name))?;
-        check::Check { text: &text, name }.file(document, source)
+        check::Check { text: &text, name }.file(document, source, attachments)
     }
 }

@@ -11,6 +11,7 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
+use crate::link::Fate;
 use crate::number_set::NumberSet;
 use crate::stamp::Stamp;
 pub use part::Merged;
@@ -26,8 +27,22 @@ pub struct Sent {
     pub acknowledged: NumberSet,
     /// Certainly not stored.
     pub refused: NumberSet,
+    /// Scheduled, and cancelled before they came out.
+    pub cancelled: NumberSet,
+    /// Sent in a transaction that was rolled back.
+    pub rolled_back: NumberSet,
     /// Due, and not handed over before time was up.
     pub unsent: u64,
+}
+
+impl Sent {
+    /// Where it is noted that messages of such a fate have met it.
+    pub fn withdrawn(&mut self, fate: Fate) -> &mut NumberSet {
+        match fate {
+            Fate::RolledBack => &mut self.rolled_back,
+            Fate::Cancelled | Fate::Kept => &mut self.cancelled,
+        }
+    }
 }
 
 /// What consumers of one place know of one producer's messages.
@@ -86,6 +101,12 @@ pub struct Account {
     pub refused: u64,
     /// Perhaps stored.
     pub unknown: u64,
+    /// Scheduled, and cancelled before they came out.
+    #[serde(default)]
+    pub cancelled: u64,
+    /// Sent in a transaction that was rolled back.
+    #[serde(default)]
+    pub rolled_back: u64,
     /// Due, and not handed over before time was up.
     pub unsent: u64,
     pub deliveries: u64,
@@ -106,6 +127,12 @@ pub struct Account {
     pub late: u64,
     /// Refused, and came nevertheless.
     pub phantom: u64,
+    /// Cancelled, and came nevertheless.
+    #[serde(default)]
+    pub cancelled_delivered: u64,
+    /// Rolled back, and came nevertheless.
+    #[serde(default)]
+    pub rolled_back_delivered: u64,
     /// Acknowledged, and had not come when time was up.
     pub left: u64,
     /// Acknowledged, with a time to live, and never came.
@@ -214,7 +241,11 @@ impl Ledger {
             account.sent += sent.handed;
             account.acknowledged += sent.acknowledged.len();
             account.refused += sent.refused.len();
-            account.unknown += sent.handed - sent.acknowledged.len() - sent.refused.len();
+            account.cancelled += sent.cancelled.len();
+            account.rolled_back += sent.rolled_back.len();
+            let known = sent.acknowledged.len() + sent.refused.len();
+            let withdrawn = sent.cancelled.len() + sent.rolled_back.len();
+            account.unknown += sent.handed.saturating_sub(known + withdrawn);
             account.unsent += sent.unsent;
         }
         for arrivals in self.places.iter().flat_map(|(_, arrivals)| arrivals) {
@@ -230,6 +261,7 @@ impl Ledger {
         }
         let mut examples = Vec::new();
         let (mut lost, mut left, mut expired) = (0, 0, 0);
+        let (mut cancelled, mut rolled_back) = (0, 0);
         account.phantom = self.each(|sent, arrivals, producer| {
             let found = [&arrivals.seen, &arrivals.dead];
             let missing = sent.acknowledged.count_missing(&found);
@@ -244,10 +276,19 @@ impl Ledger {
                     examples.extend(numbers.into_iter().map(told));
                 }
             }
-            sent.refused.len() - sent.refused.count_missing(&found)
+            cancelled += came(&sent.cancelled, &found);
+            rolled_back += came(&sent.rolled_back, &found);
+            came(&sent.refused, &found)
         });
+        account.cancelled_delivered = cancelled;
+        account.rolled_back_delivered = rolled_back;
         Account { lost, left, expired, lost_examples: examples, ..account }
     }
+}
+
+/// How many of what was not to come did.
+fn came(of: &NumberSet, found: &[&NumberSet]) -> u64 {
+    of.len() - of.count_missing(found)
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -12,6 +12,9 @@ mod rate;
 mod template;
 mod threshold;
 
+mod need;
+mod place;
+
 mod file;
 mod plan;
 
@@ -34,6 +37,7 @@ mod draft;
 mod producer;
 
 mod compare;
+mod glance;
 mod report;
 mod run;
 
@@ -44,6 +48,7 @@ use thiserror::Error;
 
 pub use compare::{Compared, Comparison};
 pub use file::{FileFault, FileSource, LoadFile};
+pub use glance::{Glance, Watcher};
 pub use ledger::Account;
 pub use over_amqp::Sasl;
 pub use report::{

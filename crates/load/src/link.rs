@@ -36,12 +36,27 @@ pub struct Ticket {
     pub count: u64,
     pub due: Instant,
     pub is_measured: bool,
+    pub fate: Fate,
+}
+
+/// What is to become of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fate {
+    /// They come.
+    #[default]
+    Kept,
+    /// Scheduled, and cancelled before they come out.
+    Cancelled,
+    /// Sent in a transaction that is rolled back.
+    RolledBack,
 }
 
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
+    /// Done, and undone as it was to be: cancelled, or rolled back.
+    Withdrawn,
     /// Certainly not done, and why.
     Refused(String),
     /// Perhaps done, and why that is not known.

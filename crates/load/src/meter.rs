@@ -35,8 +35,8 @@ impl Recorders {
         &self.0[span as usize]
     }
 
-    fn record(&mut self, span: Span, took: Duration) {
-        self.0[span as usize].record(took);
+    fn record_all(&mut self, span: Span, took: Duration, count: u64) {
+        self.0[span as usize].record_all(took, count);
     }
 
     /// Adds what another recorded.
@@ -56,18 +56,34 @@ pub struct Books {
     pub counts: Counts,
     pub errors: BTreeMap<String, u64>,
     verdicts: [u64; Verdict::ALL.len()],
-    /// What was due while it was measured.
-    pub measured: Recorders,
-    /// Since it was taken last.
-    slice: Recorders,
+    /// Of what was due while it was measured, up to the last slice.
+    measured: Recorders,
+    /// Since the last slice: each is recorded in one place only.
+    measured_slice: Recorders,
+    other_slice: Recorders,
 }
 
 impl Books {
     pub fn record(&mut self, span: Span, took: Duration, is_measured: bool) {
-        self.slice.record(span, took);
-        if is_measured {
-            self.measured.record(span, took);
-        }
+        self.record_all(span, took, 1, is_measured);
+    }
+
+    /// Records so many that took the same.
+    pub fn record_all(&mut self, span: Span, took: Duration, count: u64, is_measured: bool) {
+        let slice = if is_measured { &mut self.measured_slice } else { &mut self.other_slice };
+        slice.record_all(span, took, count);
+    }
+
+    /// Of what was due while it was measured.
+    pub fn measured(&self) -> Recorders {
+        let mut measured = self.measured.clone();
+        measured.merge(&self.measured_slice);
+        measured
+    }
+
+    /// Adds what another generator has recorded of what was due while it was measured; its slices came by themselves.
+    pub fn add_measured(&mut self, measured: &Recorders) {
+        self.measured.merge(measured);
     }
 
     /// Counts a verdict that was confirmed.
@@ -108,12 +124,16 @@ impl Books {
         own.dead += counts.dead;
         own.completed += counts.completed;
         self.verdicts.iter_mut().zip(verdicts).for_each(|(own, count)| *own += count);
-        self.slice.merge(slice);
+        self.other_slice.merge(slice);
     }
 
     /// What was recorded since it was asked for last.
     pub fn take_slice(&mut self) -> Recorders {
-        std::mem::take(&mut self.slice)
+        let slice = std::mem::take(&mut self.measured_slice);
+        self.measured.merge(&slice);
+        let mut all = std::mem::take(&mut self.other_slice);
+        all.merge(&slice);
+        all
     }
 }
 
@@ -141,8 +161,10 @@ mod tests {
         meter.books().error("late", 1);
         assert_eq!(meter.books().take_slice().of(Span::Send).summary().count, 2);
         assert_eq!(meter.books().take_slice().of(Span::Send).summary().count, 0);
-        assert_eq!(meter.books().measured.of(Span::Send).summary().count, 1);
-        assert_eq!(meter.books().measured.of(Span::Settle).summary().count, 0);
+        assert_eq!(meter.books().measured().of(Span::Send).summary().count, 1);
+        meter.books().record_all(Span::Send, ms(5), 4, true);
+        assert_eq!(meter.books().measured().of(Span::Send).summary().count, 5);
+        assert_eq!(meter.books().measured().of(Span::Settle).summary().count, 0);
         let books = meter.books();
         assert_eq!((books.counts.errors, books.errors["late"]), (3, 3));
     }

@@ -1,8 +1,10 @@
 //! AMQP 1.0: any broker that speaks it, with what Service Bus lays over it where that is asked for.
 
 mod encode;
+mod offer;
 mod receive;
 mod send;
+mod step;
 mod target;
 
 pub use receive::AmqpReceive;

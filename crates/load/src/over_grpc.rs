@@ -7,24 +7,24 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use client::v1::{ReceiveMode, SubQueue};
+use client::v1::ReceiveMode;
 use client::{
     Client, Delivery, Disposition, Error, Message, QueuePath, Receiver, ReceiverOptions, Sender,
-    SenderOptions, Sending, SessionReceiver, Settler, value,
+    SenderOptions, Sending, SessionReceiver, Settler, Transaction, value,
 };
 use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, StreamExt};
+use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout_at};
 use workload::error_name;
 
 use crate::file::{Consumers, Mode, Producers};
 use crate::link::{
-    Arrival, Broken, Draft, Outcome, Property, ReceiveLink, SendLink, Ticket, Turned, Verdict,
+    Arrival, Broken, Draft, Fate, Outcome, Property, ReceiveLink, SendLink, Ticket, Turned, Verdict,
 };
+use crate::place::queue_path;
 use crate::stamp::Stamp;
 
-/// How the path of a dead-letter queue ends.
-pub const DEAD_LETTER: &str = "/$deadletterqueue";
 /// A session is waited for this long at a time.
 const SESSION_WAIT: Duration = Duration::from_secs(5);
 
@@ -38,15 +38,27 @@ fn outcome_of(error: &Error) -> Outcome {
 
 /// Sends over a stream.
 pub struct GrpcSend {
+    client: Client,
+    to: String,
+    in_transactions: bool,
     sender: Sender,
     /// In the order they were handed over, which is about that of their answers.
     under_way: VecDeque<(Ticket, Sending)>,
+    /// What takes more than one step: transactions, and what is cancelled.
+    in_steps: JoinSet<(Ticket, Outcome)>,
 }
 
 impl GrpcSend {
     pub fn open(client: &Client, spec: &Producers) -> GrpcSend {
         let options = SenderOptions { window: spec.window, ..SenderOptions::default() };
-        GrpcSend { sender: client.sender(&spec.to, options), under_way: VecDeque::new() }
+        GrpcSend {
+            client: client.clone(),
+            to: spec.to.clone(),
+            in_transactions: spec.transaction.is_some(),
+            sender: client.sender(&spec.to, options),
+            under_way: VecDeque::new(),
+            in_steps: JoinSet::new(),
+        }
     }
 
     /// Moves what is answered; pending while nothing is.
@@ -62,6 +74,10 @@ impl GrpcSend {
             answers.push((*ticket, outcome));
             self.under_way.pop_front();
         }
+        while let Poll::Ready(Some(done)) = self.in_steps.poll_join_next(cx) {
+            // A step does not panic; what was dropped is answered by nobody.
+            answers.extend(done);
+        }
         if answers.len() > before { Poll::Ready(()) } else { Poll::Pending }
     }
 }
@@ -73,9 +89,22 @@ impl SendLink for GrpcSend {
 
     async fn send(&mut self, drafts: Vec<Draft>, ticket: Ticket) -> Result<(), Broken> {
         let messages = drafts.into_iter().map(message).collect();
+        if self.in_transactions {
+            let transaction = self.client.transaction(self.to.clone());
+            self.in_steps.spawn(async move {
+                let rolls_back = ticket.fate == Fate::RolledBack;
+                (ticket, transact(transaction, messages, rolls_back).await)
+            });
+            return Ok(());
+        }
         let sending = self.sender.submit(messages).await;
         let sending = sending.map_err(|error| Broken(error_name(&error).to_owned()))?;
-        self.under_way.push_back((ticket, sending));
+        if ticket.fate == Fate::Cancelled {
+            let (client, to) = (self.client.clone(), self.to.clone());
+            self.in_steps.spawn(async move { (ticket, cancel(&client, &to, sending).await) });
+        } else {
+            self.under_way.push_back((ticket, sending));
+        }
         Ok(())
     }
 
@@ -95,6 +124,38 @@ impl SendLink for GrpcSend {
 
     async fn close(self) {
         self.sender.close().await;
+    }
+}
+
+/// Sends in one transaction, one by one, and commits or rolls back.
+async fn transact(
+    mut transaction: Transaction,
+    messages: Vec<Message>,
+    rolls_back: bool,
+) -> Outcome {
+    for message in messages {
+        if let Err(error) = transaction.send(vec![message]).await {
+            // Without a commit nothing is done.
+            return Outcome::Refused(error_name(&error).to_owned());
+        }
+    }
+    let ended = match rolls_back {
+        true => transaction.rollback().await.map(|_| Outcome::Withdrawn),
+        false => transaction.commit().await.map(|_| Outcome::Done),
+    };
+    ended.unwrap_or_else(|error| outcome_of(&error))
+}
+
+/// Cancels what is scheduled once it is stored. What has come out before, or stays, is as if nobody had asked.
+async fn cancel(client: &Client, to: &str, sending: Sending) -> Outcome {
+    let numbers = match sending.await {
+        Ok(numbers) => numbers,
+        Err(error) => return outcome_of(&error),
+    };
+    match client.cancel_scheduled(to, numbers).await {
+        Ok(()) => Outcome::Withdrawn,
+        Err(error) if error.name() == "MessageNotFound" => Outcome::Done,
+        Err(error) => outcome_of(&error),
     }
 }
 
@@ -126,16 +187,6 @@ fn message(draft: Draft) -> Message {
         message = message.property(name, of);
     }
     message
-}
-
-/// The path of what a file calls a place.
-pub fn queue_path(place: &str) -> QueuePath {
-    match place.len().checked_sub(DEAD_LETTER.len()).and_then(|at| place.split_at_checked(at)) {
-        Some((queue, end)) if end.eq_ignore_ascii_case(DEAD_LETTER) => {
-            QueuePath::dead_letter(queue)
-        }
-        _ => QueuePath::main(place),
-    }
 }
 
 enum Stream {
@@ -300,9 +351,4 @@ fn arrival(delivery: Delivery) -> Arrival<Bytes> {
         expires_at_ms: delivery.expires_at_ms(),
         locked_until_ms: delivery.locked_until_ms(),
     }
-}
-
-/// Whether a place is one of dead letters.
-pub fn is_dead_letter(place: &str) -> bool {
-    queue_path(place).sub_queue == SubQueue::DeadLetter
 }

@@ -7,12 +7,14 @@ use domain::{Described, Patch, PropertyValue};
 
 use crate::file::{Consumers, LoadFile, Producers};
 use crate::ledger::{Ledger, Place};
-use crate::over_grpc::{is_dead_letter, queue_path};
+use crate::place::{is_dead_letter, queue_path};
 
 /// How the path of a subscription goes on after its topic's name.
 const SUBSCRIPTIONS: &str = "/subscriptions/";
 /// A property of entities: what is sent to them may expire.
 const DEFAULT_TTL: &str = "default_ttl";
+/// Another: what expires is kept among the dead letters.
+const DEAD_LETTERS_EXPIRED: &str = "dead_letter_on_expiration";
 /// Another, and what it is where nothing is said (LOCK-4).
 const LOCK_DURATION: &str = "lock_duration";
 const LOCK_MS: u64 = 60_000;
@@ -84,9 +86,25 @@ pub fn ledger(file: &LoadFile) -> Ledger {
             places.push(Place { path: path.clone(), producers, is_consumed: false });
             places.len() - 1
         });
-        places[at].is_consumed |= !is_dead_letter(&of.from);
+        // What expires comes to whoever takes the dead letters.
+        places[at].is_consumed |= !is_dead_letter(&of.from) || keeps_expired(file, &path);
     }
     Ledger::new(file.source.run, mortal, places)
+}
+
+/// Whether a place that the run made has what expires among its dead letters.
+fn keeps_expired(file: &LoadFile, path: &str) -> bool {
+    let entities = &file.entities;
+    let queue = entities.queues.iter().find(|queue| queue.name.eq_ignore_ascii_case(path));
+    let subscription = entities.subscriptions.iter().find(|of| {
+        client::subscription_path(&of.topic, &of.entity.name).eq_ignore_ascii_case(path)
+    });
+    queue.is_some_and(|of| is_given(&of.properties, DEAD_LETTERS_EXPIRED))
+        || subscription.is_some_and(|of| is_given(&of.entity.properties, DEAD_LETTERS_EXPIRED))
+}
+
+fn is_given<P: Described>(of: &Patch<P>, name: &str) -> bool {
+    of.given().any(|(property, value)| property.name == name && value == PropertyValue::Flag(true))
 }
 
 /// Whether all that is sent there comes here: to the queue itself, or to the topic of a subscription of this file
@@ -178,6 +196,9 @@ mod tests {
 [[queues]]
 name = \"Orders\"
 default_ttl = \"1h\"
+[[queues]]
+name = \"mortal\"
+dead_letter_on_expiration = true
 [[topics]]
 name = \"prices\"
 [[topics.subscriptions]]
@@ -203,6 +224,8 @@ from = \"prices/Subscriptions/all\"
 from = \"prices/Subscriptions/some\"
 [[consumers]]
 from = \"other/$deadletterqueue\"
+[[consumers]]
+from = \"mortal/$deadletterqueue\"
 ";
 
     #[test]
@@ -220,10 +243,11 @@ from = \"other/$deadletterqueue\"
                 ("prices/subscriptions/all", &[2], true),
                 ("prices/subscriptions/some", &[], true),
                 ("other", &[], false),
+                ("mortal", &[], true),
             ]
         );
         let places: Vec<usize> = consumers(&file, &ledger).iter().map(|(_, at)| *at).collect();
-        assert_eq!(places, [0, 0, 0, 1, 2, 3]);
+        assert_eq!(places, [0, 0, 0, 1, 2, 3, 4]);
         let numbers: Vec<u32> = producers(&file).iter().map(|(_, index)| *index).collect();
         assert_eq!(numbers, [0, 1, 0]);
         assert!(is_mortal(&file, &file.producers[0]) && !is_mortal(&file, &file.producers[1]));

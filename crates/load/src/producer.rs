@@ -50,6 +50,8 @@ pub struct Producer {
     pub meter: Arc<Meter>,
     /// Messages without an answer.
     unanswered: u64,
+    /// Handed over and not booked yet: how late, how many, and whether they are measured.
+    lags: Vec<(Duration, u64, bool)>,
 }
 
 impl Producer {
@@ -63,7 +65,8 @@ impl Producer {
         meter: Arc<Meter>,
     ) -> Producer {
         let (window, batch) = (window as u64, batch as u64);
-        Producer { index, drafts, turns, window, batch, time_line, ledger, meter, unanswered: 0 }
+        let (unanswered, lags) = (0, Vec::new());
+        Producer { index, drafts, turns, window, batch, time_line, ledger, meter, unanswered, lags }
     }
 
     /// Sends until time is up, and waits for the answers. `link` is its first; `open` makes another.
@@ -121,7 +124,9 @@ impl Producer {
         loop {
             let (now, ends) = (self.time_line.now(), self.time_line.sending_ends());
             // What was due before the end is sent after it, too: a wait is not made shorter by the test's end.
-            let next = self.send(link, now.min(ends)).await?;
+            let next = self.send(link, now.min(ends)).await;
+            self.book_lags();
+            let next = next?;
             let is_over = now >= ends && next.is_none_or(|next| next >= ends);
             if is_over && self.unanswered == 0 {
                 return Ok(());
@@ -156,10 +161,11 @@ impl Producer {
             }
             let is_measured = self.time_line.is_measured(due);
             let first = self.drafts.number();
+            let fate = self.drafts.fate();
             let drafts = (0..self.batch).map(|_| self.drafts.next(due, is_measured)).collect();
             self.turns.take(self.batch);
             let due_at = self.time_line.instant(due);
-            let ticket = Ticket { first, count: self.batch, due: due_at, is_measured };
+            let ticket = Ticket { first, count: self.batch, due: due_at, is_measured, fate };
             // Of unknown outcome until it is answered: a link that breaks says nothing of it.
             self.hand_over(&ticket);
             link.send(drafts, ticket).await?;
@@ -170,8 +176,17 @@ impl Producer {
         self.unanswered += ticket.count;
         self.ledger.sent(self.index).handed = ticket.first + ticket.count;
         if self.turns.due.is_some() {
-            let lag = ticket.due.elapsed();
-            self.meter.books().record(Span::Lag, lag, ticket.is_measured);
+            self.lags.push((ticket.due.elapsed(), ticket.count, ticket.is_measured));
+        }
+    }
+
+    fn book_lags(&mut self) {
+        if self.lags.is_empty() {
+            return;
+        }
+        let mut books = self.meter.books();
+        for (lag, count, is_measured) in self.lags.drain(..) {
+            books.record_all(Span::Lag, lag, count, is_measured);
         }
     }
 
@@ -183,14 +198,17 @@ impl Producer {
         let mut sent = self.ledger.sent(self.index);
         let mut books = self.meter.books();
         for (ticket, outcome) in answers.drain(..) {
-            let Ticket { first, count, due, is_measured } = ticket;
+            let Ticket { first, count, due, is_measured, fate } = ticket;
             self.unanswered = self.unanswered.saturating_sub(count);
             match outcome {
                 Outcome::Done => {
                     sent.acknowledged.insert_run(first, count);
                     books.counts.acknowledged += count;
                     let took = now.saturating_duration_since(due);
-                    (0..count).for_each(|_| books.record(Span::Send, took, is_measured));
+                    books.record_all(Span::Send, took, count, is_measured);
+                }
+                Outcome::Withdrawn => {
+                    sent.withdrawn(fate).insert_run(first, count);
                 }
                 Outcome::Refused(why) => {
                     sent.refused.insert_run(first, count);

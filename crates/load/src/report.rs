@@ -171,6 +171,10 @@ impl Figures<'_> {
             Count::Redelivered => account.redelivered,
             Count::DeadLettered => account.dead_lettered,
             Count::Unsent => account.unsent,
+            Count::Cancelled => account.cancelled,
+            Count::RolledBack => account.rolled_back,
+            Count::CancelledDelivered => account.cancelled_delivered,
+            Count::RolledBackDelivered => account.rolled_back_delivered,
             Count::Errors => self.counts.errors,
         }
     }
@@ -215,7 +219,7 @@ mod tests {
         let counts = Counts { errors: 5, completed: 980, ..Counts::default() };
         let books = meter.books();
         let figures = Figures {
-            latency: &books.measured,
+            latency: &books.measured(),
             account: &account,
             counts: &counts,
             rates: [100.0, 90.0, 80.0],

@@ -10,26 +10,26 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use workload::Progress;
 
 use crate::Error;
 use crate::file::LoadFile;
+use crate::glance::{Glance, Watcher};
 use crate::ledger::Account;
-use crate::meter::{Books, Meter};
-use crate::over_grpc::DEAD_LETTER;
+use crate::meter::Meter;
+use crate::place::DEAD_LETTER;
 use crate::plan::Part;
 use crate::report::{Figures, GeneratorUse, LoadReport, PhaseSeconds, WorkerReport, latencies};
 use crate::target::TargetAddress;
 use crate::time_line::TimeLine;
 pub(crate) use drain::{Drain, Missing};
-pub(crate) use sampler::{Marks, Measured, Sampler, own_cpu};
+pub(crate) use sampler::{CpuUse, Marks, Measured, Sampler, own_cpu};
 pub(crate) use stage::{Ready, UnderWay, unix_ms};
 
 /// A file and where it is run.
 pub struct LoadRun {
     pub file: LoadFile,
     pub target: TargetAddress,
-    pub progress: Progress,
+    pub watcher: Watcher,
     /// Ends sending before its time.
     pub stop: watch::Receiver<bool>,
 }
@@ -49,25 +49,24 @@ impl LoadRun {
     /// [`Error::Wrong`] if the target is not there, refuses, or does not offer what the file asks for; nothing was
     /// sent then.
     pub async fn run(self) -> Result<LoadResult, Error> {
-        let LoadRun { file, target, progress, stop } = self;
+        let LoadRun { file, target, watcher, stop } = self;
         let file = Arc::new(file);
         let ready = Ready::open(&file, &target.open()?, Part::WHOLE).await?;
         let mut under_way = ready.begin(Instant::now());
         let (line, meter) = (under_way.shared.time_line.clone(), under_way.shared.meter.clone());
-        let mut course = Course::begin(file, target, line, meter, progress, stop);
+        let mut course = Course::begin(file, target, line, meter, watcher, stop);
         course.send(&mut under_way.producers).await;
         under_way.take_dead_letters();
         let ledger = under_way.shared.ledger.clone();
         let mut drain = Drain::begin(&course.file, &course.line);
         let is_dry = loop {
-            course.look();
             let missing = Missing::of(&ledger);
             let books = course.meter.books().counts;
             let found = books.deliveries + books.dead;
             if let Some(is_dry) = drain.judge(&course.line, found, &missing) {
                 break is_dry;
             }
-            course.tell_drain(&drain, &missing);
+            course.sample(Some(&missing));
             tokio::time::sleep(Sampler::TICK).await;
         };
         let drained = drain.lasted(&course.line);
@@ -85,7 +84,9 @@ pub(crate) struct Course {
     pub stop: watch::Receiver<bool>,
     target: TargetAddress,
     sampler: Sampler,
-    progress: Progress,
+    watcher: Watcher,
+    /// Of the generators, where they are others.
+    pub elsewhere: Option<CpuUse>,
     started_at_ms: u64,
 }
 
@@ -101,17 +102,27 @@ impl Course {
         target: TargetAddress,
         line: Arc<TimeLine>,
         meter: Arc<Meter>,
-        progress: Progress,
+        watcher: Watcher,
         stop: watch::Receiver<bool>,
     ) -> Course {
         let sampler = Sampler::new(&file.phases);
-        Course { file, line, meter, stop, target, sampler, progress, started_at_ms: unix_ms() }
+        Course {
+            file,
+            line,
+            meter,
+            stop,
+            target,
+            sampler,
+            watcher,
+            elsewhere: None,
+            started_at_ms: unix_ms(),
+        }
     }
 
     /// Until nothing more is sent, and all that was is answered.
     async fn send(&mut self, producers: &mut JoinSet<()>) {
         while !(producers.is_empty() && self.is_sent()) {
-            self.sample();
+            self.sample(None);
             let is_stopped = self.line.is_stopped();
             tokio::select! {
                 // None: consumers alone, until their time is up.
@@ -126,21 +137,13 @@ impl Course {
         self.line.now() >= self.line.sending_ends()
     }
 
-    /// Takes what is due to be taken, and tells of it.
-    pub fn sample(&mut self) {
-        if let Some((phase, share, figures)) = self.sampler.look(&self.line, &self.meter) {
-            self.progress.tell(phase, share, &figures);
+    /// Takes what is due to be taken, and tells of it. In the drain: what is missing.
+    pub fn sample(&mut self, missing: Option<&Missing>) {
+        let used = self.elsewhere.unwrap_or_else(CpuUse::own);
+        if let Some(glance) = self.sampler.look(&self.line, &self.meter, used) {
+            let missing = missing.map(|of| of.immortal + of.mortal);
+            (self.watcher)(&Glance { missing, ..glance });
         }
-    }
-
-    /// Takes what is due to be taken.
-    pub fn look(&mut self) {
-        self.sampler.look(&self.line, &self.meter);
-    }
-
-    pub fn tell_drain(&self, drain: &Drain, missing: &Missing) {
-        let told = format!("{} left", missing.immortal + missing.mortal);
-        self.progress.tell("drain", drain.share(&self.line), &told);
     }
 
     /// `of_workers`: what was measured where the work was done; without it, it was here.
@@ -158,7 +161,14 @@ impl Course {
         };
         let (phases, books) = (file.phases, meter.books());
         let (rates, backlog_max) = (measured.rates(), sampled.backlog_max);
-        let figures = figures(&books, &account, rates, backlog_max);
+        let recorded = books.measured();
+        let figures = Figures {
+            latency: &recorded,
+            account: &account,
+            counts: &books.counts,
+            rates,
+            backlog_max,
+        };
         let thresholds: Vec<_> = file.thresholds.iter().map(|of| figures.judge(of)).collect();
         let is_whole = workers.iter().all(|of| of.lost.is_none());
         let holds = is_whole && thresholds.iter().all(|judged| judged.holds);
@@ -179,7 +189,7 @@ impl Course {
             sent_per_second: rates[0],
             delivered_per_second: rates[1],
             completed_per_second: rates[2],
-            latency: latencies(&books.measured, true),
+            latency: latencies(&recorded, true),
             verdicts: books.verdicts(),
             errors: books.errors.clone(),
             backlog_max,
@@ -192,15 +202,6 @@ impl Course {
         };
         LoadResult { report, interval_log: sampled.interval_log }
     }
-}
-
-fn figures<'a>(
-    books: &'a Books,
-    account: &'a Account,
-    rates: [f64; 3],
-    backlog_max: u64,
-) -> Figures<'a> {
-    Figures { latency: &books.measured, account, counts: &books.counts, rates, backlog_max }
 }
 
 fn generator(of: &Measured, workers: &[WorkerReport]) -> GeneratorUse {

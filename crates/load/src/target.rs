@@ -3,6 +3,7 @@
 use client::{Client, ClientOptions};
 
 use crate::Error;
+use crate::file::LoadFile;
 use crate::over_amqp::{AmqpTarget, Sasl};
 
 /// What is spoken.
@@ -61,4 +62,18 @@ impl TargetAddress {
 pub enum Target {
     Grpc(Client),
     Amqp(AmqpTarget),
+}
+
+impl Target {
+    /// Sees that somebody is there who lets this client in and offers what a file needs: before anything is created.
+    ///
+    /// # Errors
+    /// [`Error::Wrong`], in one sentence.
+    pub async fn offers(&self, file: &LoadFile) -> Result<(), Error> {
+        match self {
+            // Entities are looked at when links are opened; the API has all that a file may ask for.
+            Target::Grpc(client) => client.now().await.map(drop).map_err(Error::of_target),
+            Target::Amqp(target) => target.offers(&file.needs).await,
+        }
+    }
 }

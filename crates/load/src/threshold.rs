@@ -54,11 +54,15 @@ pub enum Count {
     Redelivered,
     DeadLettered,
     Unsent,
+    Cancelled,
+    RolledBack,
+    CancelledDelivered,
+    RolledBackDelivered,
     Errors,
 }
 
 impl Count {
-    pub const ALL: [Count; 13] = [
+    pub const ALL: [Count; 17] = [
         Count::Sent,
         Count::Delivered,
         Count::Completed,
@@ -71,6 +75,10 @@ impl Count {
         Count::Redelivered,
         Count::DeadLettered,
         Count::Unsent,
+        Count::Cancelled,
+        Count::RolledBack,
+        Count::CancelledDelivered,
+        Count::RolledBackDelivered,
         Count::Errors,
     ];
 
@@ -88,6 +96,10 @@ impl Count {
             Count::Redelivered => "redelivered",
             Count::DeadLettered => "dead_lettered",
             Count::Unsent => "unsent",
+            Count::Cancelled => "cancelled",
+            Count::RolledBack => "rolled_back",
+            Count::CancelledDelivered => "cancelled_delivered",
+            Count::RolledBackDelivered => "rolled_back_delivered",
             Count::Errors => "errors",
         }
     }

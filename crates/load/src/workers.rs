@@ -5,6 +5,7 @@
 //! and so as unique as with one generator. Consumers of the sessions of one place are on one worker: order can only be
 //! seen where all of it comes.
 
+mod attachment;
 mod clock;
 mod coordinator;
 mod fleet;

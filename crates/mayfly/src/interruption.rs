@@ -3,13 +3,11 @@
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::terminal;
-
 /// As shells tell of SIGINT.
 pub const INTERRUPTED: u8 = 130;
 
-/// The first time what goes on is told to come to its end, and the person is told `note`; returns at the second.
-pub async fn twice(stop: watch::Sender<bool>, note: &str) -> anyhow::Result<()> {
+/// The first time what goes on is told to come to its end, and the person is told so by `note`; returns at the second.
+pub async fn twice(stop: watch::Sender<bool>, note: impl Fn()) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     for is_last in [false, true] {
@@ -18,7 +16,7 @@ pub async fn twice(stop: watch::Sender<bool>, note: &str) -> anyhow::Result<()> 
             _ = interrupt.recv() => (),
         }
         if !is_last {
-            terminal::note(note);
+            note();
             stop.send_replace(true);
         }
     }

@@ -24,11 +24,19 @@ impl Default for Recorder {
 
 impl Recorder {
     pub fn record(&mut self, took: Duration) {
+        self.record_all(took, 1);
+    }
+
+    /// Records so many that took the same.
+    pub fn record_all(&mut self, took: Duration, count: u64) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        self.histogram.saturating_record(us.clamp(1, LONGEST_US));
+        self.histogram.saturating_record_n(us.clamp(1, LONGEST_US), count);
     }
 
     pub fn merge(&mut self, other: &Recorder) {
+        if other.count() == 0 {
+            return;
+        }
         self.histogram.add(&other.histogram).expect("all recorders have the same bounds");
     }
 

@@ -8,14 +8,19 @@ use definitions::{Definitions, Found, Options, Problem, document};
 use serde_json::{Map, Value as Json};
 use toml::Spanned;
 
+use super::body::{Attachments, Bodies, BodyText};
 use super::party::{ConsumersText, ProducersText};
 use super::{Document, FileFault, FileSource, LoadFile, Mode};
+use crate::need::{Feature, Need};
+use crate::place::is_dead_letter;
 use crate::threshold::Threshold;
 
 /// Of producers and of consumers, all kinds together.
 const PARTIES_MAX: u32 = 10_000;
 const WINDOW_MAX: u32 = 100_000;
 const BATCH_MAX: u32 = 4_000;
+/// As many messages as a transaction takes (TX).
+const TRANSACTION_MAX: u32 = 100;
 const MEASURE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// A file that is being checked.
@@ -25,7 +30,12 @@ pub(super) struct Check<'a> {
 }
 
 impl Check<'_> {
-    pub fn file(&self, document: Document, source: FileSource) -> Result<LoadFile, FileFault> {
+    pub fn file(
+        &self,
+        document: Document,
+        source: FileSource,
+        mut attachments: Attachments,
+    ) -> Result<LoadFile, FileFault> {
         let Document { name, seed, thresholds, phases, queues, topics, producers, consumers } =
             document;
         let thresholds = thresholds.into_iter().map(|of| self.threshold(&of));
@@ -48,16 +58,25 @@ impl Check<'_> {
         if phases.measure.is_zero() || phases.measure > MEASURE_MAX {
             return Err(self.at("phases.measure", "allowed is more than 0s, and at most a week"));
         }
-        let producers = producers.into_iter();
+        let needs = self.needs(&producers, &consumers);
+        let mut bodies = Vec::new();
+        for of in &producers {
+            bodies.push(self.bodies(&of.get_ref().body, &mut attachments)?);
+        }
+        let producers = producers.into_iter().zip(bodies);
         Ok(LoadFile {
             name: name.unwrap_or_else(|| self.name.to_owned()),
             seed: seed.unwrap_or(1),
             phases,
             entities,
-            producers: producers.map(|of| of.into_inner().read(factor, phases.warm_up)).collect(),
+            producers: producers
+                .map(|(of, bodies)| of.into_inner().read(factor, phases.warm_up, bodies))
+                .collect(),
             consumers: consumers.into_iter().map(|of| of.into_inner().read()).collect(),
             thresholds,
+            needs,
             source,
+            attachments,
         })
     }
 
@@ -107,7 +126,73 @@ impl Check<'_> {
         self.named(&of.to, "to")?;
         self.within(&of.count, "count", 1..=PARTIES_MAX)?;
         self.within(&of.window, "window", 1..=WINDOW_MAX)?;
-        self.within(&of.batch, "batch", 1..=BATCH_MAX.min(*of.window.get_ref()))
+        self.within(&of.batch, "batch", 1..=BATCH_MAX.min(*of.window.get_ref()))?;
+        if let Some(transaction) = &of.transaction {
+            let most = TRANSACTION_MAX.min(*of.window.get_ref());
+            self.within(transaction, "transaction", 1..=most)?;
+            if *of.batch.get_ref() > 1 {
+                let told = "what is sent in transactions is sent one by one; leave out batch";
+                return Err(self.at_value(&of.batch, "batch", told));
+            }
+        }
+        if let Some(cancel) = &of.cancel
+            && (of.schedule.is_none() || of.transaction.is_some())
+        {
+            let told = "only what is scheduled is cancelled, and outside of transactions; write schedule, and leave out transaction";
+            return Err(self.at_value(cancel, "cancel", told));
+        }
+        match &of.roll_back {
+            Some(share) if of.transaction.is_none() => {
+                let told = "only transactions are rolled back; write transaction = 5 as well";
+                Err(self.at_value(share, "roll_back", told))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn bodies(
+        &self,
+        of: &Spanned<BodyText>,
+        attachments: &mut Attachments,
+    ) -> Result<Bodies, FileFault> {
+        match of.get_ref() {
+            BodyText::Drawn(sizes) => Ok(Bodies::Drawn(*sizes)),
+            BodyText::From(file) => {
+                let found = attachments.find(file);
+                found.map(Bodies::Texts).map_err(|told| self.at_value(of, "body", &told))
+            }
+        }
+    }
+
+    /// What not every broker has, where it is asked for.
+    fn needs(
+        &self,
+        producers: &[Spanned<ProducersText>],
+        consumers: &[Spanned<ConsumersText>],
+    ) -> Vec<Need> {
+        let mut needs = Vec::new();
+        for of in producers.iter().map(Spanned::get_ref) {
+            needs.extend(self.need(of.schedule.as_ref(), "schedule", Feature::Schedules));
+            needs.extend(self.need(of.cancel.as_ref(), "cancel", Feature::Cancelling));
+            needs.extend(self.need(of.transaction.as_ref(), "transaction", Feature::Transactions));
+            let batch = Some(&of.batch).filter(|batch| *batch.get_ref() > 1);
+            needs.extend(self.need(batch, "batch", Feature::Batches));
+        }
+        for of in consumers.iter().map(Spanned::get_ref) {
+            let sessions = of.sessions.as_ref().filter(|sessions| *sessions.get_ref());
+            needs.extend(self.need(sessions, "sessions", Feature::Sessions));
+            let dead = Some(&of.from).filter(|from| is_dead_letter(from.get_ref()));
+            needs.extend(self.need(dead, "from", Feature::DeadLetterQueues));
+            needs.extend(self.need(of.defer.as_ref(), "defer", Feature::Deferral));
+            needs.extend(self.need(of.renew.as_ref(), "renew", Feature::Renewal));
+        }
+        needs
+    }
+
+    fn need<T>(&self, of: Option<&Spanned<T>>, key: &str, feature: Feature) -> Option<Need> {
+        let before = &self.text[..of?.span().start.min(self.text.len())];
+        let line = before.matches('\n').count() + 1;
+        Some(Need { feature, place: format!("{}:{line}: {key}", self.name) })
     }
 
     fn consumers(&self, of: &ConsumersText) -> Result<(), FileFault> {

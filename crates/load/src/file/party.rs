@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
 
+use super::body::{Bodies, BodyText};
 use super::phase::Time;
 use crate::distribution::{Share, Sizes, Times};
 use crate::rate::Rate;
@@ -20,10 +21,16 @@ pub struct Producers {
     pub window: usize,
     /// Messages sent as one.
     pub batch: usize,
-    pub body: Sizes,
+    pub body: Bodies,
     pub ttl: Option<Times>,
     /// How long after it was sent a message is to come out.
     pub schedule: Option<Times>,
+    /// Of what is scheduled: cancelled before it comes out.
+    pub cancel: Share,
+    /// Messages are sent so many in a transaction; no batches then.
+    pub transaction: Option<usize>,
+    /// Of transactions: rolled back.
+    pub roll_back: Share,
     pub message_id: Option<Template>,
     pub session_id: Option<Template>,
     pub subject: Option<Template>,
@@ -73,6 +80,13 @@ pub struct Consumers {
     pub session_idle: Duration,
 }
 
+impl Producers {
+    /// Messages that are handed over, and answered, as one.
+    pub fn unit(&self) -> usize {
+        self.transaction.unwrap_or(self.batch)
+    }
+}
+
 impl Consumers {
     /// One that completes at once what it takes.
     pub fn plain(from: String, prefetch: u32) -> Consumers {
@@ -116,9 +130,12 @@ pub(super) struct ProducersText {
     #[serde(default = "one")]
     pub batch: toml::Spanned<u32>,
     #[serde(default = "kibibyte")]
-    body: Sizes,
+    pub body: toml::Spanned<BodyText>,
     ttl: Option<Times>,
-    schedule: Option<Times>,
+    pub schedule: Option<toml::Spanned<Times>>,
+    pub cancel: Option<toml::Spanned<Share>>,
+    pub transaction: Option<toml::Spanned<u32>>,
+    pub roll_back: Option<toml::Spanned<Share>>,
     message_id: Option<Template>,
     session_id: Option<Template>,
     subject: Option<Template>,
@@ -144,13 +161,11 @@ pub(super) struct ConsumersText {
     abandon: Share,
     #[serde(default)]
     dead_letter: Share,
-    #[serde(default)]
-    defer: Share,
+    pub defer: Option<toml::Spanned<Share>>,
     #[serde(default)]
     lapse: Share,
-    renew: Option<Time>,
-    #[serde(default)]
-    sessions: bool,
+    pub renew: Option<toml::Spanned<Time>>,
+    pub sessions: Option<toml::Spanned<bool>>,
     #[serde(default, deserialize_with = "some")]
     session_idle: Option<Time>,
 }
@@ -165,8 +180,12 @@ fn window() -> toml::Spanned<u32> {
     toml::Spanned::new(0..0, 256)
 }
 
-fn kibibyte() -> Sizes {
-    Sizes::fixed(1024)
+fn kibibyte() -> toml::Spanned<BodyText> {
+    toml::Spanned::new(0..0, BodyText::Drawn(Sizes::fixed(1024)))
+}
+
+fn share(of: Option<toml::Spanned<Share>>) -> Share {
+    of.map(toml::Spanned::into_inner).unwrap_or_default()
 }
 
 fn some<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Time>, D::Error> {
@@ -183,7 +202,7 @@ impl ProducersText {
     }
 
     /// `factor`: by how much all takes longer than written; `warm_up`: before a profile begins.
-    pub fn read(self, factor: f64, warm_up: Duration) -> Producers {
+    pub fn read(self, factor: f64, warm_up: Duration, body: Bodies) -> Producers {
         let pacing = match self.rate {
             None => Pacing::Closed,
             Some(rate) => Pacing::Open(rate.scaled(factor).begun_before(warm_up)),
@@ -194,9 +213,12 @@ impl ProducersText {
             pacing,
             window: self.window.into_inner() as usize,
             batch: self.batch.into_inner() as usize,
-            body: self.body,
+            body,
             ttl: self.ttl,
-            schedule: self.schedule,
+            schedule: self.schedule.map(toml::Spanned::into_inner),
+            cancel: share(self.cancel),
+            transaction: self.transaction.map(|count| count.into_inner() as usize),
+            roll_back: share(self.roll_back),
             message_id: self.message_id,
             session_id: self.session_id,
             subject: self.subject,
@@ -208,7 +230,8 @@ impl ProducersText {
 impl ConsumersText {
     /// What is not completed, all together.
     pub fn not_completed(&self) -> f64 {
-        self.abandon.0 + self.dead_letter.0 + self.defer.0 + self.lapse.0
+        let defer = self.defer.as_ref().map_or(0.0, |of| of.get_ref().0);
+        self.abandon.0 + self.dead_letter.0 + defer + self.lapse.0
     }
 
     pub fn read(self) -> Consumers {
@@ -221,10 +244,10 @@ impl ConsumersText {
             at_a_time: self.at_a_time.into_inner() as usize,
             abandon: self.abandon,
             dead_letter: self.dead_letter,
-            defer: self.defer,
+            defer: share(self.defer),
             lapse: self.lapse,
-            renew: self.renew.map(|time| time.0),
-            sessions: self.sessions,
+            renew: self.renew.map(|time| time.into_inner().0),
+            sessions: self.sessions.is_some_and(toml::Spanned::into_inner),
             session_idle: self.session_idle.map_or(SESSION_IDLE, |time| time.0),
         }
     }

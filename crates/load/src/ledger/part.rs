@@ -33,6 +33,8 @@ fn sent_parts(producer: u32, sent: &Sent) -> Vec<Part> {
         vec![Part::Sent(SentPart { producer, handed: sent.handed, unsent: sent.unsent })];
     parts.extend(numbers(Set::Acknowledged, &sent.acknowledged));
     parts.extend(numbers(Set::Refused, &sent.refused));
+    parts.extend(numbers(Set::Cancelled, &sent.cancelled));
+    parts.extend(numbers(Set::RolledBack, &sent.rolled_back));
     parts
 }
 
@@ -135,6 +137,8 @@ impl Merged {
                 let own = match set {
                     Set::Acknowledged => &mut sent.acknowledged,
                     Set::Refused => &mut sent.refused,
+                    Set::Cancelled => &mut sent.cancelled,
+                    Set::RolledBack => &mut sent.rolled_back,
                     Set::Seen | Set::Finished | Set::Dead => return None,
                 };
                 own.merge(&coded).ok()?;
@@ -150,7 +154,9 @@ impl Merged {
                         of.redelivered = of.redelivered.saturating_sub(twice);
                     }
                     Set::Dead => drop(of.dead.merge(&coded).ok()?),
-                    Set::Acknowledged | Set::Refused => return None,
+                    Set::Acknowledged | Set::Refused | Set::Cancelled | Set::RolledBack => {
+                        return None;
+                    }
                 }
             }
         }

@@ -16,10 +16,9 @@ const BINARY32: u8 = 0xb0;
 /// One message.
 pub(super) fn payload(draft: Draft) -> Payload {
     let mut head = BytesMut::new();
-    if draft.ttl.is_some() {
-        let ttl = draft.ttl.map(|ttl| u32::try_from(ttl.as_millis()).unwrap_or(u32::MAX));
-        Header { ttl, ..Header::default() }.write(&mut head);
-    }
+    let ttl = draft.ttl.map(|ttl| u32::try_from(ttl.as_millis()).unwrap_or(u32::MAX));
+    // Service Bus stores everything; other brokers what is to be stored, and the same is asked of all.
+    Header { durable: Some(true), ttl, ..Header::default() }.write(&mut head);
     if let Some(at_ms) = draft.scheduled_at_ms {
         let at = Value::Timestamp(i64::try_from(at_ms).unwrap_or(i64::MAX));
         let annotations = Map::default().symbol("x-opt-scheduled-enqueue-time", at);
@@ -120,9 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn a_message_with_nothing_but_a_body_is_nothing_but_a_body() {
+    fn a_message_with_nothing_but_a_body_is_nothing_but_a_body_that_is_to_be_stored() {
         let plain = Draft { body: vec![7; 5].into(), ..Draft::default() };
-        assert_eq!(&payload(plain).to_bytes()[..], [0, 0x53, 0x75, BINARY8, 5, 7, 7, 7, 7, 7]);
+        let bytes = payload(plain).to_bytes();
+        assert!(bytes.ends_with(&[0, 0x53, 0x75, BINARY8, 5, 7, 7, 7, 7, 7]));
+        let message = Message::parse(bytes, &Limits::default()).expect("a message");
+        assert!(message.header(&Limits::default()).expect("a header").durable == Some(true));
     }
 
     #[test]

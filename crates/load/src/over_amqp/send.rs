@@ -8,7 +8,9 @@ use amqp_protocol::engine::{Event, Outgoing};
 use tokio::time::timeout_at;
 use workload::Link;
 
+use super::step::Steps;
 use super::{AmqpTarget, broken, encode, outcome};
+use crate::file::Producers;
 use crate::link::{Broken, Draft, Outcome, SendLink, Ticket};
 
 /// Sends on a connection of its own.
@@ -17,14 +19,24 @@ pub struct AmqpSend {
     /// In the order they were sent, by the tags of their deliveries.
     under_way: VecDeque<(u32, Ticket)>,
     next_tag: u32,
+    /// For transactions, and for what is cancelled.
+    steps: Option<Steps>,
+    done: Vec<(Ticket, Outcome)>,
 }
 
 impl AmqpSend {
-    pub async fn open(target: &AmqpTarget, index: usize, to: &str) -> Result<AmqpSend, Broken> {
+    pub async fn open(
+        target: &AmqpTarget,
+        index: usize,
+        spec: &Producers,
+    ) -> Result<AmqpSend, Broken> {
+        let to = &spec.to;
         let client = target.connect(index, to).await?;
         let attach = Link::to(&format!("load-{to}"), to);
         let link = Link::attach(client, attach).await.map_err(broken)?;
-        Ok(AmqpSend { link, under_way: VecDeque::new(), next_tag: 0 })
+        let steps = Steps::open(target, index, spec).await?;
+        let (under_way, done) = (VecDeque::new(), Vec::new());
+        Ok(AmqpSend { link, under_way, next_tag: 0, steps, done })
     }
 
     fn answered(&mut self, tag: &Tag) -> Option<Ticket> {
@@ -41,6 +53,11 @@ impl SendLink for AmqpSend {
     }
 
     async fn send(&mut self, mut drafts: Vec<Draft>, ticket: Ticket) -> Result<(), Broken> {
+        if let Some(steps) = self.steps.as_mut().filter(|steps| steps.takes(ticket.fate)) {
+            let outcome = steps.send(drafts, ticket.fate).await?;
+            self.done.push((ticket, outcome));
+            return Ok(());
+        }
         let (message_format, payload) = match (drafts.len(), drafts.pop()) {
             (1, Some(draft)) => (0, encode::payload(draft)),
             (_, last) => {
@@ -61,11 +78,16 @@ impl SendLink for AmqpSend {
         until: Option<Instant>,
         answers: &mut Vec<(Ticket, Outcome)>,
     ) -> Result<(), Broken> {
+        if let Some(steps) = &mut self.steps {
+            steps.keep().await?;
+        }
+        let until = if self.done.is_empty() { until } else { Some(Instant::now()) };
         let turned = match until {
             None => self.link.turn().await,
             Some(until) => timeout_at(until.into(), self.link.turn()).await.unwrap_or(Ok(())),
         };
         turned.map_err(broken)?;
+        answers.append(&mut self.done);
         while let Some(event) = self.link.poll().map_err(broken)? {
             let Event::Disposed { tag, state, .. } = event else { continue };
             let ticket = self.answered(&tag);
@@ -76,5 +98,8 @@ impl SendLink for AmqpSend {
 
     async fn close(self) {
         self.link.close().await;
+        if let Some(steps) = self.steps {
+            steps.close().await;
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! Where AMQP is spoken, and as whom.
 
+use std::io::ErrorKind;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use amqp_client::{Client, RequestLink};
 use amqp_protocol::codec::{Map, Value};
 use amqp_protocol::engine::Mechanism;
 use client::{ClientOptions, Trust};
-use workload::{Link, Way};
+use workload::{Link, Lost, Way};
 
 use crate::link::Broken;
 
@@ -84,16 +85,26 @@ impl AmqpTarget {
 
     /// A connection on which links to `entity` may be attached.
     pub(super) async fn connect(&self, index: usize, entity: &str) -> Result<Client, Broken> {
+        let mut client = self.connect_unnamed(index).await?;
+        if self.sasl == Sasl::Sas {
+            self.put_token(&mut client, entity).await?;
+        }
+        Ok(client)
+    }
+
+    /// A connection on which nothing may be attached yet where tokens say what may.
+    pub(super) async fn connect_unnamed(&self, index: usize) -> Result<Client, Broken> {
         let address = self.address(index);
         let login = match self.sasl {
             Sasl::Plain => Mechanism::plain(&self.key_name, &self.key),
             Sasl::Anonymous | Sasl::Sas => self.way.login(None),
         };
-        let mut client = Link::connect(&self.way, address, login).await.map_err(broken)?;
-        if self.sasl == Sasl::Sas {
-            self.put_token(&mut client, entity).await?;
-        }
-        Ok(client)
+        Link::connect(&self.way, address, login).await.map_err(|lost| match lost {
+            Lost::Io(error) if error.kind() == ErrorKind::InvalidData => Broken(format!(
+                "TLS fails: {error}; is it spoken there, with a certificate that is trusted (--tls-ca)?"
+            )),
+            lost => broken(lost),
+        })
     }
 
     /// Shows a token for an entity on `$cbs`.

@@ -71,7 +71,7 @@ async fn run(more: &str, ms: u64, stalls: std::ops::Range<u64>, breaks: Option<u
         Pacing::Open(rate) => Some(rate.clone().due()),
     };
     let turns = Turns { due, next: 0, step: 1 };
-    let limits = (spec.window, spec.batch);
+    let limits = (spec.window, spec.unit());
     let drafts = Drafts::new(spec, Noise::new(64), 1, 5, 0, 0);
     let stalls = time_line.instant(of(stalls.start))..time_line.instant(of(stalls.end));
     let open =
@@ -94,14 +94,15 @@ async fn run(more: &str, ms: u64, stalls: std::ops::Range<u64>, breaks: Option<u
 async fn a_stall_is_felt_by_everyone_who_was_due_in_it() {
     let bench = run("rate = 200\nwindow = 1", 1000, 300..700, None).await;
     let books = bench.meter.books();
-    let send = books.measured.of(Span::Send);
+    let measured = books.measured();
+    let send = measured.of(Span::Send);
     assert_eq!(send.count(), 200);
     let slow = |ms| send.count_above(Duration::from_millis(ms));
     // Where other tests take the machine's time, more of them do.
     assert!(slow(20) >= 70, "{} of 200 waited", slow(20));
     assert!(slow(200) >= 35, "{} of 200 waited longer than 200 ms", slow(200));
     assert!(send.max() > 380.0, "{}", send.max());
-    let lag = books.measured.of(Span::Lag);
+    let lag = measured.of(Span::Lag);
     assert!(lag.max() > 380.0, "they were not handed over meanwhile: {}", lag.max());
 }
 
@@ -109,7 +110,7 @@ async fn a_stall_is_felt_by_everyone_who_was_due_in_it() {
 #[tokio::test]
 async fn without_a_rate_a_stall_is_felt_by_what_was_under_way() {
     let bench = run("window = 1\nbatch = 1", 3000, 1000..2000, None).await;
-    let send = bench.meter.books().measured.of(Span::Send).clone();
+    let send = bench.meter.books().measured().of(Span::Send).clone();
     let slow = send.count_above(Duration::from_millis(400));
     assert!((1..=4).contains(&slow) && send.count() > 20, "{slow} of {}", send.count());
 }

@@ -26,6 +26,8 @@ impl fmt::Display for LoadReport {
             ("acknowledged", account.acknowledged),
             ("refused", account.refused),
             ("perhaps sent", account.unknown),
+            ("cancelled", account.cancelled),
+            ("rolled back", account.rolled_back),
             ("not sent in time", account.unsent),
         ];
         line(f, "sends", &sends, 2)?;
@@ -44,6 +46,8 @@ impl fmt::Display for LoadReport {
             ("out of order", account.out_of_order),
             ("delivered after their deadline", account.late),
             ("refused and delivered", account.phantom),
+            ("cancelled and delivered", account.cancelled_delivered),
+            ("rolled back and delivered", account.rolled_back_delivered),
         ];
         match broken.iter().all(|(_, count)| *count == 0) {
             true => writeln!(f, "  checks       nothing lost, doubled, out of order or too late")?,

@@ -20,7 +20,8 @@ use crate::ledger::{Ledger, Place};
 use crate::link::Broken;
 use crate::meter::Meter;
 use crate::over_amqp::{AmqpReceive, AmqpSend, AmqpTarget};
-use crate::over_grpc::{GrpcReceive, GrpcSend, is_dead_letter};
+use crate::over_grpc::{GrpcReceive, GrpcSend};
+use crate::place::is_dead_letter;
 use crate::plan::Part;
 use crate::producer::{Producer, Turns};
 use crate::target::Target;
@@ -60,7 +61,8 @@ impl Crew {
         part: Part,
         ledger: &Ledger,
     ) -> Result<(Crew, AmqpLinks), Error> {
-        let body_max = file.producers.iter().map(|of| of.body.max()).max().unwrap_or_default();
+        let body_max =
+            file.producers.iter().map(|of| of.body.noise_max()).max().unwrap_or_default();
         let mut crew = Crew {
             file: file.clone(),
             part,
@@ -72,7 +74,6 @@ impl Crew {
         match target {
             Target::Grpc(client) => crew.probe(client, ledger).await?,
             Target::Amqp(target) => {
-                offered(file)?;
                 let locks = ledger.places().map(|place| plan::lock_ms(file, &place.path));
                 crew.lock_ms = locks.collect();
                 links = crew.links(target, ledger).await?;
@@ -136,7 +137,7 @@ impl Crew {
         let mut senders: Vec<BoxFuture<'_, _>> = Vec::new();
         for (index, of, _) in self.producers() {
             senders.push(Box::pin(async move {
-                let opened = AmqpSend::open(target, index, &of.to).await;
+                let opened = AmqpSend::open(target, index, of).await;
                 opened.map_err(|broken| wrong(&of.to, broken))
             }));
         }
@@ -243,7 +244,7 @@ impl Crew {
                 }
                 Target::Amqp(target) => {
                     let target = target.clone();
-                    let again = async move || AmqpSend::open(&target, index, &spec.to).await;
+                    let again = async move || AmqpSend::open(&target, index, &spec).await;
                     let first = senders.next();
                     producers.spawn(async move {
                         sleep_until(epoch.into()).await;
@@ -262,7 +263,7 @@ impl Crew {
         };
         // Producers of a kind take turns, so that together they are as even as one.
         let turns = Turns { due, next: u64::from(of_kind), step: u64::from(spec.count) };
-        let limits = (spec.window, spec.batch);
+        let limits = (spec.window, spec.unit());
         let (file, noise) = (&self.file, self.noise.clone());
         let drafts = Drafts::new(
             spec.clone(),
@@ -297,18 +298,6 @@ pub(crate) struct Shared {
     pub meter: Arc<Meter>,
     /// What the broker's clock showed at the beginning.
     pub epoch_ms: u64,
-}
-
-/// What is not there over AMQP is told before a run, not found in the middle.
-fn offered(file: &LoadFile) -> Result<(), Error> {
-    let renewed = file.consumers.iter().find(|of| of.renew.is_some());
-    match renewed {
-        Some(of) => Err(Error::Wrong(format!(
-            "consumers from {}: renew is not done over AMQP; leave it out, or use --protocol grpc",
-            of.from
-        ))),
-        None => Ok(()),
-    }
 }
 
 fn is_missing(error: &client::Error) -> bool {

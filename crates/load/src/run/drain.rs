@@ -82,9 +82,4 @@ impl Drain {
     pub fn lasted(&self, line: &TimeLine) -> Duration {
         line.now().saturating_sub(self.began)
     }
-
-    /// How much of the time there is has gone.
-    pub fn share(&self, line: &TimeLine) -> f64 {
-        self.lasted(line).as_secs_f64() / (self.ends - self.began).as_secs_f64()
-    }
 }

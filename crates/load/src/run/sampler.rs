@@ -7,14 +7,17 @@ use nix::sys::time::TimeValLike;
 use workload::IntervalLog;
 
 use crate::file::Phases;
-use crate::meter::{Counts, Meter};
-use crate::report::{Point, latencies};
+use crate::glance::Glance;
+use crate::meter::{Counts, Meter, Recorders};
+use crate::report::{GeneratorUse, Point, latencies};
 use crate::threshold::Span;
 use crate::time_line::TimeLine;
 
 /// Slices are no shorter than one of these, of which a run has no more than about so many.
 const SLICE_MIN: Duration = Duration::from_millis(250);
 const SLICES: u32 = 240;
+/// For whoever watches.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// What all counted at an instant, and the CPU it had cost.
 #[derive(Clone, Copy, Debug)]
@@ -77,10 +80,29 @@ impl Measured {
     }
 }
 
-/// Takes a slice whenever one is over.
+/// What a generator used until now, of how many cores.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CpuUse {
+    pub cpu: Duration,
+    pub cores: u32,
+}
+
+impl CpuUse {
+    /// Of this process.
+    pub fn own() -> CpuUse {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        CpuUse { cpu: own_cpu(), cores }
+    }
+}
+
+/// Takes a slice whenever one is over, and a look for whoever watches more often than that.
 pub(crate) struct Sampler {
     slice: Duration,
     last: (Duration, Counts),
+    /// Recorded since.
+    recorded: Recorders,
+    /// When was looked last, and what was counted and used then.
+    looked: (Duration, Counts, Duration),
     marks: Marks,
     series: Vec<Point>,
     log: IntervalLog,
@@ -101,42 +123,72 @@ impl Sampler {
 
     pub fn new(phases: &Phases) -> Sampler {
         let slice = (phases.sending() / SLICES).max(SLICE_MIN);
-        let last = (Duration::ZERO, Counts::default());
-        let log = IntervalLog::new(SystemTime::now());
-        Sampler { slice, last, marks: Marks::default(), series: Vec::new(), log, backlog_max: 0 }
+        Sampler {
+            slice,
+            last: (Duration::ZERO, Counts::default()),
+            recorded: Recorders::default(),
+            looked: (Duration::ZERO, Counts::default(), own_cpu()),
+            marks: Marks::default(),
+            series: Vec::new(),
+            log: IntervalLog::new(SystemTime::now()),
+            backlog_max: 0,
+        }
     }
 
-    /// Takes what is due to be taken. After a slice: which phase it was of, how far that is, and figures.
-    pub fn look(&mut self, line: &TimeLine, meter: &Meter) -> Option<(&'static str, f64, String)> {
+    /// Takes what is due to be taken; a look, where one is due.
+    pub fn look(&mut self, line: &TimeLine, meter: &Meter, used: CpuUse) -> Option<Glance> {
         let now = line.now();
         let counts = meter.books().counts;
         self.marks.look(line, &counts);
         self.backlog_max = self.backlog_max.max(backlog(&counts));
-        if now - self.last.0 < self.slice {
+        if now.saturating_sub(self.looked.0) < LOOK_EVERY.min(self.slice) {
             return None;
         }
-        Some(self.take(now, line, meter))
+        let (recorded, errors) = {
+            let mut books = meter.books();
+            (books.take_slice(), books.errors.clone())
+        };
+        self.recorded.merge(&recorded);
+        let (since, before, cpu) = std::mem::replace(&mut self.looked, (now, counts, used.cpu));
+        if now - self.last.0 >= self.slice {
+            self.take(now, counts, line);
+        }
+        let seconds = (now - since).as_secs_f64().max(0.001);
+        let rate = |count: u64| count as f64 / seconds;
+        let (phase, share, left) = phase(now, line);
+        let cpu_seconds = used.cpu.saturating_sub(cpu).as_secs_f64();
+        Some(Glance {
+            phase,
+            share,
+            left,
+            at: now,
+            sent: rate(counts.acknowledged - before.acknowledged),
+            delivered: rate(counts.delivered - before.delivered),
+            completed: rate(counts.completed - before.completed),
+            latency: latencies(&recorded, false),
+            backlog: backlog(&counts),
+            missing: None,
+            errors,
+            generator: GeneratorUse {
+                cpu_seconds,
+                us_per_message: 0.0,
+                cores_used: cpu_seconds / seconds,
+                cores: used.cores,
+            },
+        })
     }
 
-    fn take(
-        &mut self,
-        now: Duration,
-        line: &TimeLine,
-        meter: &Meter,
-    ) -> (&'static str, f64, String) {
-        let (slice, counts) = {
-            let mut books = meter.books();
-            (books.take_slice(), books.counts)
-        };
+    /// A slice of what was recorded since the last.
+    fn take(&mut self, now: Duration, counts: Counts, line: &TimeLine) {
+        let slice = std::mem::take(&mut self.recorded);
         let (since, before) = std::mem::replace(&mut self.last, (now, counts));
-        let seconds = (now - since).as_secs_f64();
-        let (phase, share) = phase(now, line);
+        let (phase, ..) = phase(now, line);
         for span in Span::ALL.into_iter().filter(|span| slice.of(*span).count() > 0) {
             self.log.add(span.name(), since, now - since, slice.of(span));
         }
-        let point = Point {
+        self.series.push(Point {
             at_seconds: now.as_secs_f64(),
-            seconds,
+            seconds: (now - since).as_secs_f64(),
             phase: phase.to_owned(),
             sent: counts.acknowledged - before.acknowledged,
             delivered: counts.delivered - before.delivered,
@@ -144,23 +196,16 @@ impl Sampler {
             errors: counts.errors - before.errors,
             backlog: backlog(&counts),
             latency: latencies(&slice, false),
-        };
-        let rate = |count: u64| count as f64 / seconds.max(0.001);
-        let mut figures =
-            format!("{:.0} sent/s, {:.0} delivered/s", rate(point.sent), rate(point.delivered));
-        if let Some(latency) = point.latency.get("end_to_end") {
-            figures += &format!(", p99 {:.1} ms", latency.p99);
-        }
-        if point.errors > 0 {
-            figures += &format!(", {} errors", point.errors);
-        }
-        self.series.push(point);
-        (phase, share, figures)
+        });
     }
 
     pub fn finish(mut self, line: &TimeLine, meter: &Meter) -> Sampled {
-        let now = line.now();
-        self.take(now, line, meter);
+        let (counts, recorded) = {
+            let mut books = meter.books();
+            (books.counts, books.take_slice())
+        };
+        self.recorded.merge(&recorded);
+        self.take(line.now(), counts, line);
         let measured = self.marks.finish(line, &meter.books().counts);
         Sampled {
             series: self.series,
@@ -177,19 +222,18 @@ fn backlog(counts: &Counts) -> u64 {
     counts.acknowledged.saturating_sub(counts.delivered + counts.dead)
 }
 
-/// Which phase it is, and how much of it is over.
-fn phase(now: Duration, line: &TimeLine) -> (&'static str, f64) {
+/// Which phase it is, how much of it is over, and how long it still is at most.
+fn phase(now: Duration, line: &TimeLine) -> (&'static str, f64, Duration) {
     let phases = line.phases();
-    let share = |from: Duration, lasts: Duration| {
-        now.saturating_sub(from).as_secs_f64() / lasts.as_secs_f64().max(0.001)
+    let (warm_up, measured, sent) = (phases.warm_up, line.measure_ends(), line.sending_ends());
+    let (name, from, lasts) = match now {
+        _ if now >= sent => ("drain", sent, phases.drain),
+        _ if now < warm_up => ("warm-up", Duration::ZERO, warm_up),
+        _ if now < measured => ("measure", warm_up, phases.measure),
+        _ => ("cool-down", measured, phases.cool_down),
     };
-    let (warm_up, measured) = (phases.warm_up, line.measure_ends());
-    match now {
-        _ if now >= line.sending_ends() => ("drain", share(line.sending_ends(), phases.drain)),
-        _ if now < warm_up => ("warm-up", share(Duration::ZERO, warm_up)),
-        _ if now < measured => ("measure", share(warm_up, phases.measure)),
-        _ => ("cool-down", share(measured, phases.cool_down)),
-    }
+    let share = now.saturating_sub(from).as_secs_f64() / lasts.as_secs_f64().max(0.001);
+    (name, share.min(1.0), (from + lasts).saturating_sub(now))
 }
 
 /// CPU of this process so far.

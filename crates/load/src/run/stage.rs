@@ -37,6 +37,7 @@ impl Ready {
     /// # Errors
     /// [`Error::Wrong`]: the target is not there, refuses, or does not offer what the file asks for.
     pub async fn open(file: &Arc<LoadFile>, target: &Target, part: Part) -> Result<Ready, Error> {
+        target.offers(file).await?;
         let ledger = Arc::new(plan::ledger(file));
         let (crew, links) = Crew::open(file, target, part, &ledger).await?;
         let clock = (Instant::now(), broker_ms(target).await?);

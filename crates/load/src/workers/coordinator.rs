@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::clock::ClockDifference;
 use super::fleet::{Fleet, Member, Told, WorkerAddresses};
-use super::{VERSION, sample};
+use super::{VERSION, attachment, sample};
 use crate::api::worker_event::Event;
 use crate::api::worker_request::Request as Asked;
 use crate::api::{Begin, Clock, Finish, Open, ReadClock, Stop, TakeDeadLetters, TellLedger};
@@ -15,7 +15,9 @@ use crate::file::LoadFile;
 use crate::ledger::{Ledger, Merged};
 use crate::meter::Meter;
 use crate::report::WorkerReport;
-use crate::run::{Course, Drain, LoadResult, LoadRun, Measured, Missing, OfWorkers, Sampler};
+use crate::run::{
+    Course, CpuUse, Drain, LoadResult, LoadRun, Measured, Missing, OfWorkers, Sampler,
+};
 use crate::time_line::TimeLine;
 use crate::{Error, plan};
 
@@ -49,7 +51,7 @@ impl WorkersRun {
     /// cannot be reached from it; nothing was sent then.
     pub async fn run(self) -> Result<LoadResult, Error> {
         let WorkersRun { run, workers, notice } = self;
-        let LoadRun { file, target, progress, stop } = run;
+        let LoadRun { file, target, watcher, stop } = run;
         let file = Arc::new(file);
         let mut fleet = Fleet::connect(&workers).await?;
         open(&mut fleet, &file, &(&target).into()).await?;
@@ -62,7 +64,7 @@ impl WorkersRun {
         }
         let line = Arc::new(TimeLine::new(epoch, file.phases));
         let meter = Arc::new(Meter::default());
-        let course = Course::begin(file.clone(), target, line, meter, progress, stop);
+        let course = Course::begin(file.clone(), target, line, meter, watcher, stop);
         let mut coordinator =
             Coordinator { fleet, course, notice, merging: None, clock: None, changed_at: epoch };
         coordinator.send().await;
@@ -79,6 +81,9 @@ async fn open(
 ) -> Result<(), Error> {
     let count = fleet.members.len();
     for (index, member) in (0..).zip(&fleet.members) {
+        for part in attachment::parts(&file.attachments) {
+            member.ask(Asked::Attachment(part)).await;
+        }
         let source = &file.source;
         let open = Open {
             version: VERSION.to_owned(),
@@ -163,9 +168,19 @@ impl Coordinator {
             if are_sent && self.course.is_sent() {
                 return;
             }
-            self.course.sample();
+            self.sample(None);
             self.step().await;
         }
+    }
+
+    fn sample(&mut self, missing: Option<&Missing>) {
+        let mut used = CpuUse::default();
+        for member in &self.fleet.members {
+            used.cpu += Duration::from_micros(member.sample.cpu_us);
+            used.cores += member.cores;
+        }
+        self.course.elsewhere = Some(used);
+        self.course.sample(missing);
     }
 
     fn there(&self) -> impl Iterator<Item = &Member> {
@@ -244,7 +259,6 @@ impl Coordinator {
         let mut missing = Missing { immortal: 1, mortal: 0, unfinished: 1 };
         let (mut ledger, mut looked_at) = (plan::ledger(&self.course.file), None);
         loop {
-            self.course.look();
             let counts = self.course.meter.books().counts;
             let is_still = self.changed_at.elapsed() > STILL;
             if is_still && looked_at.is_none_or(|looked_at| looked_at < self.changed_at) {
@@ -260,7 +274,7 @@ impl Coordinator {
                 let are_all_there = self.fleet.members.iter().all(Member::is_there);
                 return (ledger, is_dry && are_all_there, drain.lasted(&line));
             }
-            self.course.tell_drain(&drain, &missing);
+            self.sample(Some(&missing));
             self.step().await;
         }
     }
@@ -294,7 +308,7 @@ impl Coordinator {
                 let told = format!("it does not answer within {} s", ANSWER_WITHIN.as_secs());
                 return self.lose(worker, told).await;
             }
-            self.course.look();
+            self.sample(None);
             self.step().await;
         }
     }
@@ -346,7 +360,7 @@ impl Coordinator {
             measured.completed += finished.completed;
             measured.cpu += Duration::from_micros(finished.cpu_us);
             let recorded = sample::recorders(&finished.measured);
-            self.course.meter.books().measured.merge(&recorded);
+            self.course.meter.books().add_measured(&recorded);
         }
         let workers = self.fleet.members.iter().map(report).collect();
         let of_workers = OfWorkers { measured, workers };

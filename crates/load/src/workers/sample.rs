@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(books.errors["refused"], 12);
         assert_eq!(books.verdicts()["abandoned"], 6);
         assert_eq!(books.take_slice().of(Span::Send).count(), 6);
-        let measured = recorders(&histograms(&workers[0].books().measured));
+        let measured = recorders(&histograms(&workers[0].books().measured()));
         assert_eq!(measured.of(Span::Send).count(), 3);
         assert_eq!(measured.of(Span::Settle).count(), 0);
     }

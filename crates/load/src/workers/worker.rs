@@ -11,6 +11,7 @@ use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
 
+use super::attachment::SentAttachments;
 use super::{VERSION, clock, proof, sample};
 use crate::api::worker_event::Event;
 use crate::api::worker_request::Request as Asked;
@@ -147,9 +148,13 @@ impl Assignment<'_> {
 
     /// Reads what to do, and opens every link.
     async fn open(&mut self) -> Result<Ready, Status> {
-        let open = match self.asked().await? {
-            Asked::Open(open) => open,
-            other => return Err(out_of_turn(&other)),
+        let mut attachments = SentAttachments::default();
+        let open = loop {
+            match self.asked().await? {
+                Asked::Attachment(part) => attachments.take(part).map_err(Status::aborted)?,
+                Asked::Open(open) => break open,
+                other => return Err(out_of_turn(&other)),
+            }
         };
         let Open { version, file_name, file, run, seconds, index, count, target } = open;
         if version != VERSION {
@@ -160,7 +165,13 @@ impl Assignment<'_> {
         if count > WORKERS_MAX || index >= count {
             return Err(Status::invalid_argument("it is to be a part that there is not"));
         }
-        let file = LoadFile::parse(&file, &file_name, run, seconds);
+        let file = LoadFile::parse_with(
+            &file,
+            &file_name,
+            run,
+            seconds,
+            attachments.finish().map_err(Status::aborted)?,
+        );
         let file = Arc::new(file.map_err(Status::invalid_argument)?);
         let target = TargetAddress::try_from(target.unwrap_or_default());
         let part = Part { index: index as usize, count: count as usize };
@@ -220,7 +231,7 @@ impl Assignment<'_> {
             let books = meter.books();
             let measured = marks.finish(&line, &books.counts);
             Finished {
-                measured: sample::histograms(&books.measured),
+                measured: sample::histograms(&books.measured()),
                 measured_us: measured.lasted.as_micros() as u64,
                 acknowledged: measured.acknowledged,
                 delivered: measured.delivered,
@@ -261,6 +272,7 @@ fn gone() -> Status {
 
 fn out_of_turn(asked: &Asked) -> Status {
     let what = match asked {
+        Asked::Attachment(_) => "attachment",
         Asked::Open(_) => "open",
         Asked::ReadClock(_) => "read_clock",
         Asked::Begin(_) => "begin",

@@ -149,7 +149,7 @@ pub async fn run(args: ChaosArgs) -> anyhow::Result<ExitCode> {
     let report = tokio::select! {
         report = experiment.run(Arc::new(terminal::note), stopped) => report,
         // Dropped, it ends the processes it started and removes their files.
-        interrupted = interruption::twice(stop, STOPPING) => {
+        interrupted = interruption::twice(stop, || terminal::note(STOPPING)) => {
             interrupted?;
             terminal::complain("interrupted again; what was started has ended");
             return Ok(ExitCode::from(INTERRUPTED));

@@ -4,6 +4,8 @@ mod compare;
 mod entities;
 mod run;
 mod secret;
+mod shipped;
+mod view;
 mod worker;
 
 use std::process::ExitCode;
@@ -12,6 +14,7 @@ use clap::Subcommand;
 
 const EXAMPLES: &str = "\
 Examples:
+  mayfly load run lifecycle                             one that ships; 'mayfly load list' has them all
   mayfly load run orders.toml
   mayfly load run orders.toml --report out              out/report.html opens without a network
   mayfly load run orders.toml --seconds 5 --json report.json
@@ -42,6 +45,10 @@ pub struct LoadArgs {
 enum LoadCommand {
     /// Run the load that a file describes, and say whether its thresholds held
     Run(Box<run::RunArgs>),
+    /// The loads that ship with the program, which 'mayfly load run' takes by their names
+    List,
+    /// The file of a load that ships
+    Show(shipped::ShowArgs),
     /// Generate load for a coordinator on another machine, 'mayfly load run --workers'
     Worker(worker::WorkerArgs),
     /// Two reports side by side: ratios, and which differences are more than the runs' own noise
@@ -51,6 +58,8 @@ enum LoadCommand {
 pub async fn run(args: LoadArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         LoadCommand::Run(args) => run::run(*args).await,
+        LoadCommand::List => shipped::list(),
+        LoadCommand::Show(args) => shipped::show(&args),
         LoadCommand::Worker(args) => worker::run(args).await,
         LoadCommand::Compare(args) => compare::run(&args),
     }

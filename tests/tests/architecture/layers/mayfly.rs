@@ -9,7 +9,7 @@ pub const LAYERS: &[Layer] = &[
     (&["arguments"], &[]),
     (&["authority"], &[]),
     (&["faults"], &["terminal"]),
-    (&["interruption"], &["terminal"]),
+    (&["interruption"], &[]),
     (&["connect"], &["files", "input", "terminal"]),
     (&["topology"], &[]),
     (&["emulator"], &["terminal", "topology"]),

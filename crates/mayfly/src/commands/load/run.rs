@@ -1,30 +1,38 @@
 //! `mayfly load run`.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::ValueEnum;
 use client::Trust;
 use load::{
-    LoadFile, LoadReport, LoadResult, LoadRun, Sasl, TargetAddress, WorkerAddresses, WorkersRun,
+    LoadFile, LoadReport, LoadResult, LoadRun, Sasl, TargetAddress, Watcher, WorkerAddresses,
+    WorkersRun,
 };
 use tokio::sync::watch;
 
 use super::entities::RunEntities;
 use super::secret::WorkerSecret;
-use crate::commands::bench::{Spoken, progress};
+use super::shipped::{self, ShippedLoad};
+use super::view::Screen;
+use crate::commands::bench::Spoken;
 use crate::connect::{Connect, authorities};
 use crate::interruption::{self, INTERRUPTED};
 use crate::terminal;
 
 /// Said at the first Ctrl-C.
 const STOPPING: &str = "interrupted: what is under way is waited for; once more ends it at once";
+/// Of what goes on, where no person looks.
+const LINE_EVERY: Duration = Duration::from_millis(950);
 const SECONDS_MAX: f64 = 7.0 * 24.0 * 3600.0;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct RunArgs {
-    /// The file
+    /// The file, or the name of a load that ships where there is no such file
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// What producers and consumers speak: gRPC at --connect, AMQP at --amqp
@@ -50,9 +58,12 @@ pub(super) struct RunArgs {
     /// Measure for so long, with warm-up, cool-down and profiles of rates in proportion
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     seconds: Option<f64>,
-    /// Write the report as JSON
+    /// Write the report as JSON; '-' is standard output, in place of the text
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Tell nothing while it runs; what goes wrong is told all the same
+    #[arg(long, short)]
+    quiet: bool,
     /// Where to write report.html, report.json, series.csv and latency.hlog
     #[arg(long, value_name = "DIRECTORY")]
     report: Option<PathBuf>,
@@ -101,6 +112,8 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let file = args.read()?;
     let target = args.target()?;
     let workers = args.workers(&target)?;
+    // Before anything is created.
+    target.open().map_err(usage)?.offers(&file).await.map_err(usage)?;
     let mut entities = match args.entities {
         EntitySource::Existing => None,
         EntitySource::Created if file.entities.is_empty() => None,
@@ -116,8 +129,10 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(INTERRUPTED));
     };
     let json = serde_json::to_string_pretty(&report)? + "\n";
-    if let Some(path) = &args.json {
-        write(path, &json)?;
+    match &args.json {
+        Some(_) if args.is_json_out() => terminal::line(json.trim_end())?,
+        Some(path) => write(path, &json)?,
+        None => {}
     }
     if let Some(dir) = &args.report {
         let cannot = || format!("cannot make the directory '{}'", dir.display());
@@ -128,7 +143,9 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         write(&dir.join("latency.hlog"), &interval_log)?;
         terminal::note(&format!("see {}", dir.join("report.html").display()));
     }
-    terminal::line(report.to_string().trim_end())?;
+    if !args.is_json_out() {
+        terminal::line(report.to_string().trim_end())?;
+    }
     Ok(exit_code(&report))
 }
 
@@ -148,8 +165,15 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 impl RunArgs {
     fn read(&self) -> anyhow::Result<LoadFile> {
         let name = self.file.display().to_string();
-        let text = std::fs::read_to_string(&self.file)
-            .map_err(|error| terminal::usage(format!("cannot read '{name}': {error}")))?;
+        let shipped = ShippedLoad::find(&name).filter(|_| !self.file.exists());
+        let text = match shipped {
+            Some(load) => load.text.to_owned(),
+            None => std::fs::read_to_string(&self.file).map_err(|error| {
+                let is_name = error.kind() == ErrorKind::NotFound && !name.contains(['/', '.']);
+                let told = if is_name { shipped::unknown(&name) } else { error.to_string() };
+                terminal::usage(format!("cannot read '{name}': {told}"))
+            })?,
+        };
         let run = uuid::Uuid::new_v4().as_u128() as u32;
         LoadFile::parse(&text, &name, run, self.seconds).map_err(terminal::usage)
     }
@@ -168,7 +192,6 @@ impl RunArgs {
             }
         };
         let target = TargetAddress { spoken, addresses: addresses.clone(), options };
-        target.open().map_err(usage)?;
         Ok(target)
     }
 
@@ -198,6 +221,28 @@ impl RunArgs {
         Ok(Some(WorkerAddresses { addresses: self.workers.clone(), secret, trust }))
     }
 
+    fn is_json_out(&self) -> bool {
+        self.json.as_deref() == Some(Path::new("-"))
+    }
+
+    /// On the screen, or a line a second.
+    fn watcher(&self, screen: Option<Arc<Screen>>) -> Watcher {
+        if let Some(screen) = screen {
+            return Box::new(move |glance| screen.show(glance));
+        }
+        if self.quiet {
+            return Box::new(|_| ());
+        }
+        let last = Mutex::new(None::<Instant>);
+        Box::new(move |glance| {
+            let mut last = last.lock().unwrap_or_else(|poison| poison.into_inner());
+            if last.is_none_or(|last| last.elapsed() >= LINE_EVERY) {
+                *last = Some(Instant::now());
+                terminal::note(&glance.to_string());
+            }
+        })
+    }
+
     /// None: it was interrupted twice, and there is nothing to report.
     async fn drive(
         &self,
@@ -205,26 +250,39 @@ impl RunArgs {
         target: TargetAddress,
         workers: Option<WorkerAddresses>,
     ) -> anyhow::Result<Option<LoadResult>> {
-        let (bar, progress) = progress();
+        let title = format!("{}: {} to {}", file.name, target.protocol(), target.name());
+        let screen = match self.quiet || self.is_json_out() {
+            true => None,
+            false => Screen::open(title).map(Arc::new),
+        };
         let (stop, stopped) = watch::channel(false);
-        let run = LoadRun { file, target, progress, stop: stopped };
+        let run = LoadRun { file, target, watcher: self.watcher(screen.clone()), stop: stopped };
+        let (noted, interrupted) = (screen.clone(), screen.clone());
+        let note = move |told: &str| match &noted {
+            Some(screen) => screen.note(told),
+            None => terminal::complain(told),
+        };
+        let stopping = move || match &interrupted {
+            Some(screen) => screen.note(STOPPING),
+            None => terminal::note(STOPPING),
+        };
         let run = async move {
             match workers {
                 None => run.run().await,
                 Some(workers) => {
-                    let notice = Box::new(|told: &str| terminal::complain(told));
+                    let notice = Box::new(note);
                     WorkersRun { run, workers, notice }.run().await
                 }
             }
         };
         let result = tokio::select! {
             result = run => Some(result),
-            interrupted = interruption::twice(stop, STOPPING) => {
+            interrupted = interruption::twice(stop, stopping) => {
                 interrupted?;
                 None
             }
         };
-        bar.finish_and_clear();
+        drop(screen);
         result.transpose().map_err(usage)
     }
 }
