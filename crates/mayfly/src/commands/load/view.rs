@@ -24,9 +24,9 @@ const COLUMNS_MIN: u16 = 40;
 const ROWS_MIN: u16 = 12;
 
 /// The screen of one run. Dropping it gives the terminal back as it was, and says there what was noted meanwhile.
-pub(super) struct Screen(Mutex<State>);
+pub(super) struct Screen(Mutex<Drawn>);
 
-struct State {
+struct Drawn {
     terminal: ratatui::Terminal<CrosstermBackend<Stderr>>,
     title: String,
     glance: Glance,
@@ -48,7 +48,7 @@ impl Screen {
         }
         let terminal = ratatui::Terminal::new(CrosstermBackend::new(stderr())).ok()?;
         execute!(stderr(), EnterAlternateScreen, Hide).ok()?;
-        Some(Screen(Mutex::new(State {
+        Some(Screen(Mutex::new(Drawn {
             terminal,
             title,
             glance: Glance { phase: "opening links", ..Glance::default() },
@@ -58,7 +58,7 @@ impl Screen {
         })))
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, Drawn> {
         self.0.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 
@@ -67,7 +67,7 @@ impl Screen {
         let mut state = self.state();
         state.glance = glance.clone();
         let rates = [glance.sent, glance.delivered];
-        let State { sent, delivered, .. } = &mut *state;
+        let Drawn { sent, delivered, .. } = &mut *state;
         for (history, rate) in [sent, delivered].into_iter().zip(rates) {
             if history.len() >= HISTORY_MAX {
                 history.remove(0);
@@ -95,9 +95,9 @@ impl Drop for Screen {
     }
 }
 
-impl State {
+impl Drawn {
     fn draw(&mut self) {
-        let State { terminal, title, glance, sent, delivered, notes } = self;
+        let Drawn { terminal, title, glance, sent, delivered, notes } = self;
         // What cannot be drawn now is drawn at the next look.
         let drawn: io::Result<_> = terminal.draw(|frame| {
             draw(frame, title, glance, (sent, delivered), notes);
