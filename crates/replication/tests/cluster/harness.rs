@@ -15,8 +15,8 @@ use domain::{
 };
 use parking_lot::Mutex;
 use replication::{
-    CertificateEnd, Channel, Clocks, Config, Error, Incoming, Leadership, LedGroup, Limits,
-    NodeDescription, Observer, ProposeError, Replication,
+    CertificateEnd, Channel, Clocks, Config, Error, FaultTally, Incoming, Leadership, LedGroup,
+    Limits, NodeDescription, Observer, ProposeError, Replication,
 };
 use store::{DataDir, Identity, LogStore, RowStore};
 use tempfile::TempDir;
@@ -38,6 +38,7 @@ pub fn description() -> NodeDescription {
         certificates: vec![CertificateEnd { shown_to: "peers".to_owned(), at_s: -1 }],
         led: vec![LedGroup { group: GroupId(u16::MAX), term: 3, led_ms: 4 }],
         zone: Some("eu-1a".to_owned()),
+        faults: vec![FaultTally { name: "f".to_owned(), added_at_ms: 5, events: 6, hits: 7 }],
     }
 }
 pub const PATIENCE: Duration = Duration::from_secs(30);
