@@ -20,7 +20,7 @@ macro_rules! shipped {
 }
 
 /// All of `benches/loads`.
-const SHIPPED: &[ShippedLoad] = shipped!["expiry", "lifecycle", "lifetime", "sessions"];
+const SHIPPED: &[ShippedLoad] = shipped!["compare", "expiry", "lifecycle", "lifetime", "sessions"];
 
 impl ShippedLoad {
     pub fn find(name: &str) -> Option<&'static ShippedLoad> {
