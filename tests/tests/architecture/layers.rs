@@ -10,7 +10,6 @@ mod client;
 mod definitions;
 mod domain;
 mod engine;
-mod fault_rules;
 mod grpc;
 mod http;
 mod load;
@@ -38,7 +37,6 @@ pub const CRATES: &[(&str, &[Layer])] = &[
     ("amqp-protocol", amqp_protocol::LAYERS),
     ("auth", auth::LAYERS),
     ("message-content", message_content::LAYERS),
-    ("fault-rules", fault_rules::LAYERS),
     ("service", service::LAYERS),
     ("amqp", amqp::LAYERS),
     ("grpc", grpc::LAYERS),

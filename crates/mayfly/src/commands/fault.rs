@@ -65,14 +65,14 @@ struct AddArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "name")]
     file: Option<PathBuf>,
     #[command(flatten)]
-    rule: RuleArgs,
+    rule: FaultRuleArgs,
     #[command(flatten)]
     connect: Connect,
 }
 
 #[derive(Debug, clap::Args)]
 #[group(id = "of-a-rule", conflicts_with = "file", multiple = true)]
-struct RuleArgs {
+struct FaultRuleArgs {
     /// What clients do when they meet it, as send, receive or complete
     #[arg(long, value_name = "OPERATION,…", value_delimiter = ',', help_heading = "Where")]
     operation: Vec<String>,
@@ -161,9 +161,9 @@ async fn add(args: AddArgs) -> anyhow::Result<()> {
     put(&connect.client()?, rules).await
 }
 
-impl RuleArgs {
+impl FaultRuleArgs {
     fn written(self, name: String) -> anyhow::Result<WrittenRule> {
-        let RuleArgs {
+        let FaultRuleArgs {
             operation,
             entity,
             protocol,
