@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -14,8 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from cluster import NODES, Cluster
-from environment import Command
+from environment import HERE, Command
 from sdks import Ready, Suite
+
+# Where what was seen is told.
+PAGE = HERE.parents[1] / "docs/clients/node-ends.md"
 
 KINDS = ("planned", "killed", "paused")
 START_MAX = 90  # Seconds a program may take until it does all it does.
@@ -202,8 +206,15 @@ HEAD = (
 
 
 def table(rows: Iterable[Row]) -> str:
-    lines = [HEAD, ["---"] * len(HEAD), *(row.cells for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    lines = [f"| {' | '.join(line)} |" for line in (HEAD, *(row.cells for row in rows))]
+    return "\n".join([lines[0], "|" + "---|" * len(HEAD), *lines[1:]])
+
+
+def write_table(rows: Iterable[Row]) -> None:
+    """Puts it in the place of the one that the page has."""
+    before, old, after = re.split(r"(?m)^((?:\|.*\n)+)", PAGE.read_text(), maxsplit=1)
+    assert old.startswith(f"| {HEAD[0]} "), f"the first table of {PAGE} is another"
+    PAGE.write_text(f"{before}{table(rows)}\n{after}")
 
 
 class Ends:

@@ -8,7 +8,8 @@
     tests/sdk/run.py --sdk jms         one SDK: its checks, failover, example and columns
     tests/sdk/run.py --rounds 10       failover alone, every node killed ten times
     tests/sdk/run.py --ends            every node ended as planned, killed, and paused, under every kind of
-                                       call; prints a table
+                                       call; prints a table, and with --write-table writes it into
+                                       docs/clients/node-ends.md
     tests/sdk/run.py --transport wss   every check with three nodes, and all through WebSockets with
                                        TLS, or with amqps over AMQP with TLS; administration by HTTPS
 
@@ -29,7 +30,7 @@ from typing import Any
 
 import table
 from cluster import Certified, Cluster
-from ends import Ends, table as table_of_ends
+from ends import Ends, table as table_of_ends, write_table as write_table_of_ends
 from environment import HERE, CannotInstall, Command, NoToolchain
 from examples import run_examples
 from expected import failures
@@ -120,10 +121,12 @@ def run_failover(
     return accounts
 
 
-def run_ends(ready: Ready, cluster: Cluster, directory: Path) -> list[str]:
+def run_ends(ready: Ready, cluster: Cluster, directory: Path, write: bool) -> list[str]:
     """What is wrong where nodes end."""
     rows = Ends(ready, cluster, directory).run()
     print(table_of_ends(rows), flush=True)
+    if write:
+        write_table_of_ends(rows)
     return [problem for row in rows for problem in row.problems()]
 
 
@@ -187,7 +190,7 @@ def run_alone(ready: Ready, binary: Path, directory: Path, only: str | None) -> 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write-table", action="store_true", help="write METHODS.md")
+    parser.add_argument("--write-table", action="store_true", help="write METHODS.md, or the table of ends")
     parser.add_argument("--only", help="run checks whose name contains this, and no failover")
     parser.add_argument("--sdk", choices=[sdk.name for sdk in SDKS], help="run this one only")
     parser.add_argument("--transport", choices=("amqps", "wss"), help="run checks only, over this")
@@ -217,7 +220,7 @@ def main() -> int:
             wrong = [account["failure"] for account in accounts if account["failure"]]
         elif args.ends:
             with Cluster(binary, directory) as cluster:
-                wrong = run_ends(ready, cluster, directory)
+                wrong = run_ends(ready, cluster, directory, args.write_table)
         elif args.transport:
             wrong = run_over(ready, binary, directory, args.only, args.transport)
         else:
