@@ -48,7 +48,7 @@ impl Rule {
         for operation in &place.operations {
             if !effect.suits(*operation) {
                 let why = format!(
-                    "'{}' cannot be done to '{}'; docs/fault-experiments.md has a table of what can",
+                    "'{}' cannot be done to '{}'; docs/message-faults.md has a table of what can",
                     effect.name(),
                     name(*operation)
                 );
@@ -247,7 +247,7 @@ mod tests {
             ("operation = 'send'\neffect = 'reset'\ntime = '1s'", "time: this effect has none"),
             (
                 "operation = 'send'\neffect = 'lapse'",
-                "effect: 'lapse' cannot be done to 'send'; docs/fault-experiments.md has a table of what can",
+                "effect: 'lapse' cannot be done to 'send'; docs/message-faults.md has a table of what can",
             ),
             (
                 "operation = 'complete'\neffect = 'reset'\nfilter = 'a = 1'",

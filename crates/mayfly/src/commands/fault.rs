@@ -22,7 +22,7 @@ Examples:
   mayfly fault clear
 
 Clients meet faults in development mode (mayfly up --development), or where node.fault_rules allows them.
-docs/fault-experiments.md says what can be done to what.";
+docs/message-faults.md says what can be done to what.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -199,7 +199,7 @@ fn what_is_wrong_is_told_with_file_line_and_key() {
     for (text, told) in [
         (
             "[node]\nid = 1\ndta_dir = \"x\"\n",
-            "mayfly.toml:3: unknown key 'dta_dir', expected one of `id`, `data_dir`, `development`, `zone`, `feature_level_max`",
+            "mayfly.toml:3: unknown key 'dta_dir', expected one of `id`, `data_dir`, `development`, `fault_rules`, `zone`, `feature_level_max`",
         ),
         (
             "[cluster]\n\ndata_groups = 100000\n",
@@ -338,12 +338,12 @@ fn what_is_wrong_is_told_with_file_line_and_key() {
             "[node]\ndata_dir = \"x\"\n[security]\nsecret = \"the-cluster-secret\"\n[[security.key]]\nname = \"a\"\n\
              key = \"k\"\nrights = []\n",
             "mayfly.toml: [[security.key]] 'a': rights is empty; name some of listen, send, manage, \
-             monitor and operate",
+             monitor, operate and inject-faults",
         ),
         (
             "[node]\ndata_dir = \"x\"\n[[security.key]]\nname = \"a\"\nkey = \"k\"\nrights = [\"read\"]\n",
             "mayfly.toml:6: rights: unknown variant `read`, expected one of `listen`, `send`, `manage`, \
-             `monitor`, `operate`",
+             `monitor`, `operate`, `inject-faults`",
         ),
         (
             "[node]\ndata_dir = \"x\"\n[security]\nsecret = \"the-cluster-secret\"\n[[security.key]]\n\
