@@ -39,7 +39,7 @@ impl Occasion {
         }
         let number = counts.events.fetch_add(1, Ordering::Relaxed);
         if self.first.is_some_and(|first| number >= first)
-            || self.every.is_some_and(|every| (number + 1) % every != 0)
+            || self.every.is_some_and(|every| !(number + 1).is_multiple_of(every))
         {
             return None;
         }

@@ -344,7 +344,7 @@ mod tests {
         for (method, rights, action) in TABLE.iter().chain(FORWARDING).chain(OF_ALL) {
             let (_, name) = method.split_once('/').expect("a service and its method");
             let reads = ["Get", "List", "Status", "Now"].iter().any(|verb| name.starts_with(verb));
-            let changes = !reads && [MANAGE, OPERATE].contains(rights);
+            let changes = !reads && [MANAGE, OPERATE, INJECT_FAULTS].contains(rights);
             let listens = ["PutRule", "RemoveRule", "DeleteBatch", "DeleteSessionBatch"];
             assert_eq!(action.is_some(), changes || listens.contains(&name), "{method}");
         }

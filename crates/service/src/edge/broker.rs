@@ -68,7 +68,7 @@ impl Broker {
     /// anybody asks.
     pub fn faults(&self) -> Option<Faults<'_>> {
         let book = self.router.local.about.faults.as_deref()?;
-        (!book.is_empty()).then(|| Faults { book, router: &self.router })
+        (!book.is_empty()).then_some(Faults { book, router: &self.router })
     }
 
     pub fn cluster(&self) -> Cluster<'_> {
