@@ -459,7 +459,7 @@ impl Links {
         going
     }
 
-    /// A lock ends as if its time were over: the delivery counts as failed (LOCK-13).
+    /// A lock ends as if its time were over: the delivery counts as failed (LOCK-12).
     fn lapse(&mut self, entity: &Entity, token: LockToken, after: Duration) {
         let (broker, entity) = (self.shared.broker.clone(), entity.clone());
         self.tasks.spawn(async move {
