@@ -1,7 +1,7 @@
 //! Where clients meet faults (FAULT): each event is asked for before it is seen to, and what holds it up has it come
 //! in once more.
 //!
-//! Without rules none of this is reached: [`Links::faults`] is `None`.
+//! Without rules each of these is the question whether there are any.
 
 use std::time::Duration;
 
@@ -40,6 +40,10 @@ enum Met {
 impl Links {
     fn faults(&self) -> Option<Faults<'_>> {
         self.shared.broker.faults()
+    }
+
+    fn concerns(&self, operation: Operation) -> bool {
+        self.faults().is_some_and(|faults| faults.concern(operation))
     }
 
     /// The fault that is met by whoever does this, if there are any. `message`: its content, and how often its delivery
@@ -225,8 +229,10 @@ impl Links {
     /// A message came from the client; `None`: it was seen to.
     pub(super) fn delivery_under_faults(&mut self, delivery: Delivery) -> Option<Delivery> {
         let is_sender = |kind: &Kind| matches!(kind, Kind::Incoming(_) | Kind::Relay(_));
-        let concerns = self.faults().is_some_and(|faults| faults.concern(Operation::Send));
-        let link = self.table.get(delivery.link).filter(|link| concerns && is_sender(&link.kind));
+        if !self.concerns(Operation::Send) {
+            return Some(delivery);
+        }
+        let link = self.table.get(delivery.link).filter(|link| is_sender(&link.kind));
         let Some(link) = link else { return Some(delivery) };
         let name = link.attach.name.clone();
         let entity = link.address().and_then(Entity::at).map(|entity| entity.path());
@@ -263,8 +269,10 @@ impl Links {
 
     /// The client gave a verdict; `None`: it was seen to.
     pub(super) fn verdict_under_faults(&mut self, disposed: Disposed) -> Option<Disposed> {
+        if self.faults().is_none() {
+            return Some(disposed);
+        }
         let operation = disposed.state.as_ref().and_then(verdict_of);
-        let operation = operation.filter(|_| self.shared.broker.faults().is_some());
         let Some((operation, outgoing)) = operation.zip(self.table.outgoing(disposed.link)) else {
             return Some(disposed);
         };
@@ -407,8 +415,10 @@ impl Links {
         id: LinkId,
         messages: Vec<Received>,
     ) -> Vec<Received> {
-        let concerns = self.faults().is_some_and(|faults| faults.concern(Operation::Receive));
-        let Some(outgoing) = self.table.outgoing(id).filter(|_| concerns) else { return messages };
+        if !self.concerns(Operation::Receive) {
+            return messages;
+        }
+        let Some(outgoing) = self.table.outgoing(id) else { return messages };
         let (entity, mut going) = (outgoing.entity.clone(), Vec::with_capacity(messages.len()));
         let (path, name) = (entity.path(), self.name_of(id));
         for message in messages {
