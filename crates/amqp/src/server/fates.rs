@@ -7,9 +7,12 @@ use amqp_protocol::codec::{Attach, DeliveryState, Error};
 use amqp_protocol::engine::{Delivery, DeliveryId, LinkId, SessionId};
 use amqp_protocol::request::Envelope;
 use bytestring::ByteString;
+use domain::{LockToken, SessionToken};
 use fault_rules::{ErrorName, Hit};
 use service::Received;
 
+use super::address::Entity;
+use super::backlog::Share;
 use super::coordinator::Disposed;
 use super::failure;
 use super::note::Terms;
@@ -76,14 +79,19 @@ pub(super) enum Postponed {
         attach: Box<Attach>,
     },
     Ready(LinkId, Terms),
-    Delivery(Box<Delivery>),
+    /// With what it takes until then, where the engine does not count it.
+    Delivery(Box<Delivery>, Option<Share>),
     Disposed(Box<Disposed>),
     Token {
         from: RequestLink,
         envelope: Box<Envelope>,
         request: cbs::Request,
     },
-    Messages(LinkId, Vec<Received>),
+    /// With what they take until then.
+    Messages(LinkId, Vec<Received>, Share),
+    /// The lock of a message ends.
+    Lapse(Entity, LockToken),
+    ReleaseSession(Entity, SessionToken),
     /// On a delivery from the client.
     Decided(DeliveryId, DeliveryState),
     /// On a verdict of the client.
@@ -131,6 +139,11 @@ impl Fates {
 
     pub fn take_of_link(&mut self, id: LinkId) -> Option<LinkFate> {
         self.links.remove(&id)
+    }
+
+    /// It is gone, whether or not its fate has struck.
+    pub fn forget_link(&mut self, id: LinkId) {
+        self.links.remove(&id);
     }
 
     pub fn take_credit_withheld(&mut self, id: LinkId) -> bool {

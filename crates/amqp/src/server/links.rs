@@ -303,6 +303,10 @@ impl Links {
         if !handler.attach(session, id, attach) {
             self.drop_link(id, Ending::Closed);
         }
+        if self.table.get(id).is_none() {
+            // Refused.
+            self.fates.forget_link(id);
+        }
     }
 
     fn on_keys(&mut self, proof: Proof, keys: Result<super::proof::Keys, service::Error>) {
@@ -326,6 +330,7 @@ impl Links {
                 }
             }
             Proved::Refused { id, attach, error } => {
+                self.fates.forget_link(id);
                 self.attach_handler().refuse(id, &attach, error)
             }
             Proved::Gone => {}
@@ -726,6 +731,7 @@ impl Links {
 
     fn remove(&mut self, id: LinkId) -> Option<OutgoingLink> {
         self.transactions.close(id);
+        self.fates.forget_link(id);
         let Link { session, kind, .. } = self.table.remove(id)?;
         if self.table.is_empty() {
             self.timers.last_link_gone(self.now);

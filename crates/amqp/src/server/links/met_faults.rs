@@ -130,12 +130,18 @@ impl Links {
         match postponed {
             Postponed::Attach { session, link, attach } => self.seek_proof(session, link, attach),
             Postponed::Ready(link, terms) => self.accept(link, terms),
-            Postponed::Delivery(delivery) => self.take_delivery(*delivery),
+            // What it took is counted anew.
+            Postponed::Delivery(delivery, _share) => self.take_delivery(*delivery),
             Postponed::Disposed(disposed) => self.take_verdict(*disposed),
             Postponed::Token { from, envelope, request } => {
                 self.take_token(from, envelope, request)
             }
-            Postponed::Messages(link, messages) => self.take_messages(link, messages),
+            Postponed::Messages(link, messages, _share) => self.take_messages(link, messages),
+            Postponed::Lapse(entity, token) => self.lapse(entity, token),
+            Postponed::ReleaseSession(entity, token) => {
+                let broker = self.shared.broker.clone();
+                self.tasks.spawn(async move { source::release(&broker, &entity, token).await });
+            }
             Postponed::Decided(id, state) => drop(self.engine.settle(id, state)),
             Postponed::Answered(id, state) => drop(self.engine.answer(id, state)),
         }
@@ -210,11 +216,8 @@ impl Links {
                     && let Some(outgoing) = self.table.outgoing(id)
                 {
                     let (entity, token) = (outgoing.entity.clone(), token.clone());
-                    let broker = self.shared.broker.clone();
-                    self.tasks.spawn(async move {
-                        sleep(time).await;
-                        source::release(&broker, &entity, token).await;
-                    });
+                    // Beyond the bound it lasts as long as any.
+                    let _ = self.postpone(time, Postponed::ReleaseSession(entity, token));
                 }
                 Some(terms)
             }
@@ -253,11 +256,15 @@ impl Links {
         }
         match hit.effect {
             Effect::Delay { phase: Phase::Before, .. } => {
-                match self.postpone(hit.time(), Postponed::Delivery(Box::new(delivery))) {
-                    Err(Postponed::Delivery(delivery)) => return Some(*delivery),
+                let share = self.presettled(&delivery);
+                let postponed = Postponed::Delivery(Box::new(delivery), share);
+                match self.postpone(hit.time(), postponed) {
+                    Err(Postponed::Delivery(delivery, _)) => return Some(*delivery),
                     _ => return None,
                 }
             }
+            // One that the client settled itself has no answer.
+            _ if delivery.settled => (),
             Effect::Delay { phase: Phase::After, .. } => {
                 self.fates.of_answer_to_sent(delivery.id, AnswerFate::Late(hit.time()));
             }
@@ -296,6 +303,7 @@ impl Links {
                     _ => return None,
                 }
             }
+            _ if disposed.settled => (),
             Effect::Delay { phase: Phase::After, .. } => {
                 self.fates.of_answer_to_verdict(disposed.id, AnswerFate::Late(hit.time()));
             }
@@ -421,7 +429,8 @@ impl Links {
         let Some(outgoing) = self.table.outgoing(id) else { return messages };
         let (entity, mut going) = (outgoing.entity.clone(), Vec::with_capacity(messages.len()));
         let (path, name) = (entity.path(), self.name_of(id));
-        for message in messages {
+        let mut messages = messages.into_iter();
+        while let Some(message) = messages.next() {
             let lock = message.delivery.lock.map(|lock| lock.token);
             let content = (&message.content, message.delivery.delivery_count);
             let Some(hit) = self.meet(Operation::Receive, &path, &name, Some(content)) else {
@@ -430,8 +439,10 @@ impl Links {
             };
             match hit.effect {
                 Effect::Delay { .. } => {
-                    let postponed = Postponed::Messages(id, vec![message]);
-                    if let Err(Postponed::Messages(_, back)) = self.postpone(hit.time(), postponed)
+                    let share = self.unread.share().with(message.content.len());
+                    let postponed = Postponed::Messages(id, vec![message], share);
+                    if let Err(Postponed::Messages(_, back, _)) =
+                        self.postpone(hit.time(), postponed)
                     {
                         going.extend(back);
                     }
@@ -444,7 +455,10 @@ impl Links {
                 }
                 Effect::Lapse { .. } => {
                     going.push(message);
-                    lock.into_iter().for_each(|lock| self.lapse(&entity, lock, hit.time()));
+                    if let Some(lock) = lock {
+                        // Beyond the bound it lasts as long as any.
+                        let _ = self.postpone(hit.time(), Postponed::Lapse(entity.clone(), lock));
+                    }
                 }
                 Effect::Cut => {
                     going.push(message);
@@ -455,10 +469,12 @@ impl Links {
                     self.fates.break_with(Breakage::Silent(hit.time()));
                 }
                 Effect::Detach { .. } | Effect::Close { .. } | Effect::Reset => {
-                    // It goes back with what was not sent.
+                    // It goes back with what was not sent, and so does all behind it.
                     going.push(message);
-                    self.take_messages(id, std::mem::take(&mut going));
+                    going.extend(messages);
+                    self.take_messages(id, going);
                     let _ = self.strike(Some(hit), Some(id), &path);
+                    return Vec::new();
                 }
                 Effect::Refuse { .. }
                 | Effect::LoseRequest
@@ -470,10 +486,9 @@ impl Links {
     }
 
     /// A lock ends as if its time were over: the delivery counts as failed (LOCK-12).
-    fn lapse(&mut self, entity: &Entity, token: LockToken, after: Duration) {
-        let (broker, entity) = (self.shared.broker.clone(), entity.clone());
+    fn lapse(&mut self, entity: Entity, token: LockToken) {
+        let broker = self.shared.broker.clone();
         self.tasks.spawn(async move {
-            sleep(after).await;
             let disposition = Disposition::Abandon { properties: domain::Properties::new() };
             let settlements = vec![Settlement { token, disposition }];
             let Entity { name, sub } = &entity;
