@@ -8,8 +8,16 @@ use std::{env, fs};
 fn main() -> Result<(), Box<dyn Error>> {
     let root = "../wire/proto";
     println!("cargo:rerun-if-changed={root}");
-    let files =
-        ["entities", "messaging", "sessions", "transactions", "cluster", "backups", "faults"];
+    let files = [
+        "entities",
+        "messaging",
+        "sessions",
+        "transactions",
+        "cluster",
+        "backups",
+        "faults",
+        "history",
+    ];
     let files = files.map(|name| format!("mayfly/v1/{name}.proto"));
     let descriptors = protox::compile(&files, [root])?;
     let services = || tonic_prost_build::configure().extern_path(".mayfly.v1", "::wire::v1");

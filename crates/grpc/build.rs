@@ -5,8 +5,16 @@ use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = "../wire/proto";
-    let files =
-        ["entities", "messaging", "sessions", "transactions", "cluster", "backups", "faults"];
+    let files = [
+        "entities",
+        "messaging",
+        "sessions",
+        "transactions",
+        "cluster",
+        "backups",
+        "faults",
+        "history",
+    ];
     let files = files.map(|name| format!("mayfly/v1/{name}.proto"));
     let descriptors = protox::compile(&files, [root])?;
     tonic_prost_build::configure()

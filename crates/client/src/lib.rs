@@ -39,6 +39,7 @@ mod calls;
 mod client;
 mod entities;
 mod faults;
+mod history;
 mod topics;
 
 mod link;
@@ -55,6 +56,7 @@ pub use client::Client;
 pub use delivery::{Delivery, Disposition, QueuePath};
 pub use error::{Detail, Error};
 pub use health::is_serving;
+pub use history::{HistoryGap, HistoryReader};
 pub use message::{Message, value};
 pub use options::{ClientCertificate, ClientOptions, ReceiverOptions, SenderOptions, Trust};
 pub use receiver::{Receiver, Settler, Settling};

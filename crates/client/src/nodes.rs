@@ -14,6 +14,7 @@ use crate::api::backups_client::BackupsClient;
 use crate::api::cluster_client::ClusterClient;
 use crate::api::entities_client::EntitiesClient;
 use crate::api::faults_client::FaultsClient;
+use crate::api::history_client::HistoryClient;
 use crate::api::messaging_client::MessagingClient;
 use crate::api::sessions_client::SessionsClient;
 use crate::api::transactions_client::TransactionsClient;
@@ -109,6 +110,10 @@ impl Node {
 
     pub fn faults(&self) -> FaultsClient<Channel> {
         FaultsClient::new(self.channel.clone())
+    }
+
+    pub fn history(&self) -> HistoryClient<Channel> {
+        HistoryClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX)
     }
 
     pub fn health(&self) -> HealthClient<Channel> {
