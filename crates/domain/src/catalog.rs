@@ -13,7 +13,7 @@ use crate::{
 pub(crate) const FEATURE_LEVEL_FOUNDED: u32 = 1;
 /// Up to which this binary understands commands that not all versions know. Nobody proposes one of a level that
 /// a node of the cluster does not know: it could not read its log. Each level adds to the one before.
-pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_FAULT_RULES;
+pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_ARRIVAL_TIMES;
 /// From which on there are join tokens.
 pub const FEATURE_LEVEL_JOIN_TOKENS: u32 = 2;
 /// From which on the level rises by itself to what all nodes know ([`CatalogCommand::RaiseFeatureLevel`]).
@@ -33,6 +33,8 @@ pub const FEATURE_LEVEL_RELOCATION: u32 = 8;
 pub const FEATURE_LEVEL_RULES_OF_0_2: u32 = 9;
 /// From which on clients can be made to meet faults ([`CatalogCommand::PutFaultRule`]).
 pub const FEATURE_LEVEL_FAULT_RULES: u32 = 10;
+/// From which on a group knows when an entity came from another one ([`RelocationState::ArrivedAt`](crate::RelocationState)).
+pub const FEATURE_LEVEL_ARRIVAL_TIMES: u32 = 11;
 
 /// Of a cluster, at a time.
 pub const FAULT_RULES_MAX: usize = 100;

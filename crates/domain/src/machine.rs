@@ -299,6 +299,9 @@ impl<'a, R: Rows> Step<'a, R> {
         // that may still deliver it, is then recognised.
         origin.retry &= !facts.greets();
         match self.producers().admit(origin) {
+            Ok(_) if origin.retry && entity.is_some_and(|id| self.came_lately(id)) => {
+                Outcome::Refused(Refusal::PerhapsDone)
+            }
             Ok(admitted) => {
                 let outcome = self.act(command);
                 self.producers().record(origin, admitted, &outcome);

@@ -77,6 +77,8 @@ pub enum RelocationState {
     Arriving { hidden: HiddenEntity },
     /// It came here. It may be deleted since.
     Arrived,
+    /// As `Arrived`, then: from the feature level on that knows of it.
+    ArrivedAt { at: Timestamp },
     /// It went to another group.
     Gone { to: GroupId },
 }
@@ -96,7 +98,9 @@ impl RelocationRow {
                 Refusal::Relocated { entity, to: None }
             }
             RelocationState::Gone { to } => Refusal::Relocated { entity, to: Some(to) },
-            RelocationState::Arrived => Refusal::StaleRoute { entity },
+            RelocationState::Arrived | RelocationState::ArrivedAt { .. } => {
+                Refusal::StaleRoute { entity }
+            }
         }
     }
 }

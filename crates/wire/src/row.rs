@@ -138,6 +138,7 @@ choice!(RelocationState {
     2 => Arriving { hidden },
     3 => Arrived,
     4 => Gone { to },
+    5 => ArrivedAt { at },
 });
 record!(HiddenEntity { row, state });
 record!(EntityRow { name, properties, specifics, created_at, updated_at });

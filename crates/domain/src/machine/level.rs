@@ -3,9 +3,9 @@
 //! goes once no cluster can come from 0.1 any more.
 
 use crate::{
-    Action, BATCH_BYTES_MAX, FEATURE_LEVEL_RULES_OF_0_2, Lifetime, NewMessage, QueueProperties,
-    Refusal, RuleError, Span, SqlText, SubscriptionProperties, SubscriptionSpecifics, Timestamp,
-    TopicSpecifics, validate,
+    Action, BATCH_BYTES_MAX, FEATURE_LEVEL_ARRIVAL_TIMES, FEATURE_LEVEL_RULES_OF_0_2, Lifetime,
+    NewMessage, QueueProperties, Refusal, RuleError, Span, SqlText, SubscriptionProperties,
+    SubscriptionSpecifics, Timestamp, TopicSpecifics, validate,
 };
 
 /// As [`Meta::level`](crate::Meta).
@@ -20,6 +20,11 @@ const LOCK_DURATION_MIN: Span = Span::from_secs(5);
 impl GroupLevel {
     fn is_of_0_2(self) -> bool {
         self.0 >= FEATURE_LEVEL_RULES_OF_0_2
+    }
+
+    /// Whether it is written down when an entity came from another group.
+    pub fn times_arrivals(self) -> bool {
+        self.0 >= FEATURE_LEVEL_ARRIVAL_TIMES
     }
 
     /// DEFER-7.

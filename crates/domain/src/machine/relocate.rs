@@ -4,8 +4,9 @@ use crate::machine::Step;
 use crate::machine::sweep::ranges;
 use crate::machine::view::View;
 use crate::{
-    Admit, Depart, Effect, EntityId, EntityKind, HiddenEntity, Key, Leave, Outcome, Refusal,
-    RelocationCommand, RelocationRow, RelocationState, Row, Rows, SWEEPING, SequenceNumber,
+    Admit, Depart, Effect, EntityId, EntityKind, HiddenEntity, Key, Leave, Outcome, PRODUCER_KEPT,
+    Refusal, RelocationCommand, RelocationRow, RelocationState, Row, Rows, SWEEPING,
+    SequenceNumber,
 };
 
 const WHAT: &str = "relocation";
@@ -115,8 +116,8 @@ impl Admit {
             step.view.put(key, row);
         }
         if is_last {
-            step.reveal(entity, number)?;
             step.meta.last_at = step.meta.last_at.max(at);
+            step.reveal(entity, number)?;
         }
         Ok(Outcome::Done)
     }
@@ -164,6 +165,16 @@ impl<R: Rows> Step<'_, R> {
         }
     }
 
+    /// Whether an entity came here so lately that a repeat may have been done where it was before, of which nothing
+    /// is known here (SEND-8).
+    pub(super) fn came_lately(&mut self, id: EntityId) -> bool {
+        let came_at = match self.relocation(id).map(|row| row.state) {
+            Some(RelocationState::ArrivedAt { at }) => at,
+            _ => return false,
+        };
+        came_at.plus(PRODUCER_KEPT) > self.at
+    }
+
     fn relocation(&mut self, id: EntityId) -> Option<RelocationRow> {
         self.view.relocation(id).map(|row| *row)
     }
@@ -207,7 +218,11 @@ impl<R: Rows> Step<'_, R> {
         for (id, HiddenEntity { row, state }) in revealed {
             self.view.insert(Key::Entity(id), Row::Entity(row));
             self.view.insert(Key::EntityState(id), Row::EntityState(state));
-            self.set_relocation(id, number, RelocationState::Arrived);
+            let arrived = match self.view.level.times_arrivals() {
+                true => RelocationState::ArrivedAt { at: self.meta.last_at },
+                false => RelocationState::Arrived,
+            };
+            self.set_relocation(id, number, arrived);
         }
         self.effects.push(Effect::Restored);
         Ok(())

@@ -3,8 +3,8 @@
 
 use domain::{
     Admit, CatalogCommand, Command, CreateQueue, DirectoryRow, EntityId, GroupId, Key, Origin,
-    Outcome, QueueId, Refusal, RelocationCommand, RelocationState, Row, SWEEPING, Seal, SubQueue,
-    Timestamp,
+    Outcome, QueueId, Refusal, RelocationCommand, RelocationState, Row, SWEEPING, Seal,
+    SequenceNumber, SubQueue, Timestamp,
 };
 
 use crate::catalog::{catalog, created, subscribed, topic_created};
@@ -175,6 +175,47 @@ fn ent_14_a_repeat_is_not_told_that_it_was_not_done() {
     }
     assert_eq!(group.apply(send(5, true)), Outcome::Refused(Refusal::PerhapsDone));
     assert_eq!(group.apply(send(5, false)), gap);
+}
+
+/// A producer that the group knows from before the queue went: what it sent elsewhere meanwhile, and asks for again
+/// here, is not done twice.
+#[test]
+fn ent_14_send_8_a_repeat_is_not_done_twice_where_the_queue_came_to() {
+    let mut play = Table::new(queue());
+    let send = |serial, retry| {
+        let origin = Some(Origin { producer: 9, serial, ordered: false, retry });
+        Command::Send(domain::Send { origin, entity: QUEUE, messages: vec![m()] })
+    };
+    let sent = |number| Outcome::Sent { sequences: vec![SequenceNumber(number)] };
+    let perhaps = Outcome::Refused(Refusal::PerhapsDone);
+    let group = &mut play.group;
+    assert_eq!(group.apply(send(1, false)), sent(1));
+    assert_eq!(group.apply(depart(QUEUE, THERE)), Outcome::Done);
+    let mut there = Group::empty();
+    for part in parts(&group.rows, QUEUE, 2) {
+        assert_eq!(there.apply(part), Outcome::Done);
+    }
+    assert_eq!(group.apply(leave(QUEUE, 1)), Outcome::Done);
+    assert_eq!(there.apply(send(2, false)), sent(2));
+    assert_eq!(group.apply(Command::Sweep), Outcome::Fired(domain::Fired::default()));
+    assert_eq!(there.apply(depart(QUEUE, GroupId(1))), Outcome::Done);
+    for part in parts(&there.rows, QUEUE, 2) {
+        assert_eq!(group.apply(part), Outcome::Done);
+    }
+    // Nobody knows here that it was done, nor of the third that it was not.
+    assert_eq!(
+        [send(2, true), send(3, true)].map(|again| group.apply(again)),
+        [perhaps.clone(), perhaps]
+    );
+    // What was done here, or comes for the first time, is as ever.
+    assert_eq!(group.apply(send(1, true)), sent(1));
+    assert_eq!(group.apply(send(4, false)), sent(3));
+    assert_eq!(group.apply(send(4, true)), sent(3));
+    // Whoever asked before it came has given up by then.
+    group.now = at(10 * MINUTE);
+    assert_eq!(group.apply(send(5, false)), sent(4));
+    group.now = at(15 * MINUTE);
+    assert_eq!(group.apply(send(6, true)), sent(5));
 }
 
 #[test]

@@ -138,6 +138,7 @@ fn relocation_state() -> impl Strategy<Value = RelocationState> {
             .prop_map(|(to, hidden)| RelocationState::Departing { to: GroupId(to), hidden }),
         hidden().prop_map(|hidden| RelocationState::Arriving { hidden }),
         Just(RelocationState::Arrived),
+        at().prop_map(|at| RelocationState::ArrivedAt { at }),
         any::<u16>().prop_map(|to| RelocationState::Gone { to: GroupId(to) }),
     ]
 }

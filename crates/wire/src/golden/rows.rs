@@ -133,6 +133,7 @@ fn rows() {
             "010202064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a00000100000080d095ffbc3180d095ffbc31f403900301010202000000ac020001016401000201020c0800000001000000000102008020000180d095ffbc314d4d0180d095ffbc310080d095ffbc3180d095ffbc310280d095ffbc31090105020104000000000301000000000000",
         ),
         (relocation(RelocationState::Arrived), "010203"),
+        (relocation(RelocationState::ArrivedAt { at: AT }), "01020580d095ffbc31"),
         (relocation(RelocationState::Gone { to: GroupId(3) }), "01020403"),
         (
             Row::Restoring(RestoringRow { restore: 7, begun_at: AT, has_ended: true }),
