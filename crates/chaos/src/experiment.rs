@@ -133,6 +133,7 @@ impl Experiment {
                     tls,
                     keys,
                     previous: previous.clone(),
+                    message_history: None,
                 };
                 Ok((Cluster::start(&settings).await?, plan))
             }
