@@ -33,5 +33,5 @@ mod run;
 pub use error::Error;
 pub use file::{ExperimentFile, FileFault};
 pub use report::{Report, Verdict};
-pub use run::{ExperimentRun, Tell};
-pub use stage::{Stage, Target};
+pub use run::ExperimentRun;
+pub use stage::{Stage, Target, Tell};

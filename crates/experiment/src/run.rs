@@ -1,7 +1,6 @@
 //! One run from its first program to its verdict.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use chaos::{Happened, carry_out, watch_while};
@@ -16,16 +15,13 @@ use crate::file::ExperimentFile;
 use crate::program::Supervisor;
 use crate::recorder::Recorder;
 use crate::report::{Known, Report};
-use crate::stage::Stage;
+use crate::stage::{Stage, Tell};
 use crate::timeline::{Diary, RunClock};
 
 /// After the last fault, until every replica is whole.
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 /// Between two looks at whether something is missing still.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-
-/// Told now and then what is going on, in a line.
-pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A file and where it is run. Its entities are the caller's to create and to remove.
 pub struct ExperimentRun<'a> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use chaos::{Cluster, FaultKind, Settings};
 use client::{Client, ClientOptions};
@@ -21,6 +22,9 @@ const MESSAGE_HISTORY: &str = "64MiB";
 const ROOT: &str = "RootManageSharedAccessKey";
 /// Any will do where none is asked for.
 const ANY_KEY: &str = "SAS_KEY_VALUE";
+
+/// Told now and then what is going on, in a line.
+pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Whom it is done to.
 #[derive(Clone, Debug)]
@@ -48,12 +52,19 @@ impl Stage {
     /// # Errors
     /// [`Error::Wrong`]: a program or the target is not there, or does not do what the file asks for; nothing was
     /// created then.
-    pub async fn set_up(file: &ExperimentFile, target: &Target) -> Result<Stage, Error> {
+    pub async fn set_up(
+        file: &ExperimentFile,
+        target: &Target,
+        tell: &Tell,
+    ) -> Result<Stage, Error> {
         for spec in &file.programs {
             program::find(spec).map_err(Error::Wrong)?;
         }
         match target {
-            Target::Own { program } => Stage::start(file, program.clone()).await,
+            Target::Own { program } => {
+                tell(&format!("starting a cluster, nodes: {}", file.nodes));
+                Stage::start(file, program.clone()).await
+            }
             Target::Given { addresses, options, amqp, http } => {
                 let http = http.as_deref();
                 Stage::join(file, addresses, options.clone(), (amqp, http)).await

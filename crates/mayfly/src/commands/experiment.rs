@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Subcommand;
+use client::ClientOptions;
 use experiment::{ExperimentFile, ExperimentRun, Report, Stage, Target, Tell, Verdict};
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -32,6 +34,8 @@ Exit codes: 0 every invariant held, 1 one was broken, 2 wrong file, usage, progr
 
 /// Said at the first Ctrl-C.
 const STOPPING: &str = "interrupted: healing and checking; once more ends it at once";
+/// A given cluster that does not answer is tried for so long.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Nobody knows whether everything held.
 const UNKNOWN: u8 = 3;
 
@@ -128,10 +132,7 @@ impl RunArgs {
     ) -> anyhow::Result<Report> {
         let tell = self.teller();
         tell(&format!("seed {}", file.seed));
-        if self.connect.is_empty() {
-            tell(&format!("starting {} nodes", file.nodes));
-        }
-        let stage = stage.insert(Stage::set_up(file, target).await.map_err(usage)?);
+        let stage = stage.insert(Stage::set_up(file, target, &tell).await.map_err(usage)?);
         if !file.entities.is_empty() {
             *entities = Some(RunEntities::create(stage.client(), &file.entities).await?);
         }
@@ -168,7 +169,8 @@ impl RunArgs {
             let program = std::env::current_exe().context("cannot find this program's own file")?;
             return Ok(Target::Own { program });
         }
-        let (addresses, options) = (self.connect.clone(), self.login.options()?);
+        let options = ClientOptions { give_up_after: PATIENCE, ..self.login.options()? };
+        let addresses = self.connect.clone();
         Ok(Target::Given { addresses, options, amqp: self.amqp.clone(), http: self.http.clone() })
     }
 
