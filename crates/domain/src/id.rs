@@ -140,12 +140,31 @@ pub struct ReceiverId {
     pub epoch: u32,
 }
 
+/// The bit of a receiver's number that says [`ReceiverId::deletes`].
+const DELETES: u64 = 1 << 31;
+
 impl ReceiverId {
     /// `run`: of the node that its locks end with, if they do. `number`: no two of a node that still hold
-    /// locks have the same, or the same of that run.
+    /// locks have the same, or the same of that run; its highest bit is left out.
     pub fn new(node: u64, run: Option<NonZeroU32>, number: u32, epoch: u32) -> ReceiverId {
         let run = run.map_or(0, NonZeroU32::get);
-        ReceiverId { node, link: u64::from(run) << 32 | u64::from(number), epoch }
+        let number = u64::from(number) & !DELETES;
+        ReceiverId { node, link: u64::from(run) << 32 | number, epoch }
+    }
+
+    /// LOCK-2: what is delivered to it is completed by that. Told of it, and without effect on the lock.
+    pub fn deleting(self) -> ReceiverId {
+        ReceiverId { link: self.link | DELETES, ..self }
+    }
+
+    /// See [`ReceiverId::deleting`].
+    pub fn deletes(self) -> bool {
+        self.link & DELETES != 0
+    }
+
+    /// Which of its node's receivers it is.
+    pub fn number(self) -> u64 {
+        self.link & (DELETES - 1)
     }
 
     /// LOCK-28.

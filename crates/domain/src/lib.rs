@@ -17,6 +17,7 @@ mod idle;
 mod limits;
 mod match_progress;
 mod message;
+mod message_event;
 mod property;
 mod refusal;
 
@@ -60,6 +61,7 @@ pub use limits::*;
 pub use machine::*;
 pub use match_progress::*;
 pub use message::*;
+pub use message_event::*;
 pub use outcome::*;
 pub use property::*;
 pub use read::*;

@@ -16,6 +16,7 @@ mod messages;
 mod partition;
 mod place;
 mod producers;
+mod recorder;
 mod shipments;
 
 mod acquire;
@@ -61,6 +62,7 @@ use crate::machine::level::GroupLevel;
 use crate::machine::match_budget::MatchBudget;
 use crate::machine::nonce::Nonces;
 use crate::machine::producers::Producers;
+use crate::machine::recorder::{Names, Recorder};
 pub use crate::machine::relocate::entity_ranges;
 pub use crate::machine::restoration::RESTORING;
 pub use crate::machine::restore::is_restoring;
@@ -68,8 +70,8 @@ use crate::machine::rules::{Rules, TopicRules};
 use crate::machine::savepoint::Since;
 use crate::machine::view::View;
 use crate::{
-    Command, Effect, EntityId, EntityKind, Entry, Key, Meta, Outcome, ReadContent, Refusal, Row,
-    Rows, SILENCE_MAX, Span, Timestamp,
+    Command, Effect, EntityId, EntityKind, Entry, Key, MessageEvent, Meta, Outcome, ReadContent,
+    Refusal, Row, Rows, SILENCE_MAX, Span, Timestamp,
 };
 
 /// Entities kept decoded. More than that start over: the cache is for the busy ones.
@@ -91,6 +93,9 @@ pub struct Machine {
     swept_to: Option<(EntityId, Key)>,
     /// Catalog: entities per group.
     group_sizes: Option<GroupSizes>,
+    /// The steps of messages are noted.
+    notes_events: bool,
+    names: Names,
     /// A step began and did not finish: what is kept may say more than the rows.
     unfinished: bool,
 }
@@ -106,6 +111,12 @@ impl Machine {
         Machine { read: Some(read), ..Machine::default() }
     }
 
+    /// Notes what happens to messages ([`Step::take_events`]).
+    pub fn noting_events(mut self) -> Machine {
+        self.notes_events = true;
+        self
+    }
+
     /// Begins a step over rows that hold every entry applied so far.
     pub fn step<'a, R: Rows>(&'a mut self, rows: &'a R) -> Step<'a, R> {
         if self.unfinished {
@@ -119,6 +130,8 @@ impl Machine {
         }
         self.unfinished = true;
         let mut view = View::new(rows);
+        let names = std::mem::take(&mut self.names);
+        view.recorder = self.notes_events.then(|| Recorder::new(names, self.read));
         let meta_stored = match self.meta {
             Some(meta) => Some(meta),
             None => view.meta(),
@@ -143,7 +156,8 @@ impl Machine {
 
     /// Forgets what is kept decoded, because the rows were replaced.
     pub fn reset(&mut self) {
-        *self = Machine { read: self.read, ..Machine::default() };
+        let Machine { read, notes_events, .. } = *self;
+        *self = Machine { read, notes_events, ..Machine::default() };
     }
 }
 
@@ -232,6 +246,17 @@ impl<'a, R: Rows> Step<'a, R> {
         outcomes
     }
 
+    /// The time of the last entry.
+    pub fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// What happened to messages in the entries applied since this was last asked, in order; nothing where
+    /// nobody notes it ([`Machine::noting_events`]).
+    pub fn take_events(&mut self) -> Vec<MessageEvent> {
+        self.view.recorder.as_mut().map(Recorder::take).unwrap_or_default()
+    }
+
     /// The last cut that the entries so far are behind.
     pub fn last_cut(&self) -> u64 {
         self.meta.cut
@@ -261,6 +286,8 @@ impl<'a, R: Rows> Step<'a, R> {
         }
         self.machine.meta = Some(self.meta);
         self.machine.unfinished = false;
+        self.machine.names =
+            self.view.recorder.take().map(Recorder::into_names).unwrap_or_default();
         Changes { effects: self.effects, ..self.view.into_changes() }
     }
 

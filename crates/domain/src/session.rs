@@ -247,6 +247,13 @@ pub struct SessionLock {
     pub closed: bool,
 }
 
+impl SessionLock {
+    /// When its time is over; `None`: its holder gave it back before.
+    pub fn lapsed(self) -> Option<Timestamp> {
+        (!self.closed).then_some(self.until)
+    }
+}
+
 /// A session's place in line (SESS-7): the lowest instant first, and among equals whoever came
 /// first, so that one just released goes behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

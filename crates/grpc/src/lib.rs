@@ -15,6 +15,7 @@ mod backups;
 mod cluster;
 mod entities;
 mod fault_rules;
+mod history;
 mod messaging;
 mod receive_stream;
 mod send_stream;

@@ -35,7 +35,7 @@ pub(crate) trait Ask: Message {
     /// What it costs (QUOTA-34). Operators of the cluster are never held up.
     fn credits(&self) -> u64 {
         match Self::METHOD.split_once('/') {
-            Some(("Cluster" | "Backups" | "Faults", _)) => 0,
+            Some(("Cluster" | "Backups" | "Faults" | "History", _)) => 0,
             Some(("Entities", _)) => MANAGEMENT_CREDITS,
             _ => self.messages().max(1) as u64,
         }
@@ -169,6 +169,9 @@ asks! {
             name => format!("'{name}'"),
         };
     ListFaultRulesRequest, "Faults/ListRules", INJECT_FAULTS, UNAUDITED, |_ask| String::new();
+    // Who may receive everything may know what became of it.
+    ReadHistoryRequest, "History/Read", LISTEN, UNAUDITED, |_ask| String::new();
+    HistoryMarksRequest, "History/Marks", LISTEN, UNAUDITED, |_ask| String::new();
     RemoveNodeRequest, "Cluster/RemoveNode", OPERATE, Some(Action::NodeRemove), |ask| String::new(),
         format!("node {}{}", ask.id, if ask.dead { " as dead" } else { "" });
 }

@@ -19,6 +19,7 @@ use crate::api::backups_server::BackupsServer;
 use crate::api::cluster_server::ClusterServer;
 use crate::api::entities_server::EntitiesServer;
 use crate::api::faults_server::FaultsServer;
+use crate::api::history_server::HistoryServer;
 use crate::api::messaging_server::MessagingServer;
 use crate::api::sessions_server::SessionsServer;
 use crate::api::transactions_server::TransactionsServer;
@@ -29,6 +30,7 @@ use crate::connection_limit::ConnectionLimit;
 use crate::door::{Door, KeyHolder};
 use crate::entities::EntitiesService;
 use crate::fault_rules::FaultsService;
+use crate::history::HistoryService;
 use crate::messaging::MessagingService;
 use crate::sessions::SessionsService;
 use crate::transact_stream::TransactionsService;
@@ -120,6 +122,8 @@ pub async fn serve(
     let cluster = ClusterService { door: door.clone(), joining: config.joining };
     let cluster = ClusterServer::new(cluster);
     let faults = FaultsServer::new(FaultsService { door: door.clone() });
+    let history = HistoryServer::new(HistoryService { door: door.clone() })
+        .max_encoding_message_size(usize::MAX);
     let backups =
         BackupsServer::new(BackupsService { door: door.clone(), stopping: stopping.clone() })
             .max_decoding_message_size(BACKUP_REQUEST_BYTES_MAX)
@@ -153,6 +157,7 @@ pub async fn serve(
         .add_service(InterceptedService::new(cluster, ConnectionLimit))
         .add_service(InterceptedService::new(backups, ConnectionLimit))
         .add_service(InterceptedService::new(faults, ConnectionLimit))
+        .add_service(InterceptedService::new(history, ConnectionLimit))
         .add_service(InterceptedService::new(health_service, ConnectionLimit))
         .add_service(InterceptedService::new(reflection, key_holder.clone()))
         .add_service(InterceptedService::new(older, key_holder))
@@ -186,6 +191,7 @@ async fn watch_health(broker: Broker, health: tonic_health::server::HealthReport
             "Cluster",
             "Backups",
             "Faults",
+            "History",
         ] {
             let service = match service {
                 "" => String::new(),

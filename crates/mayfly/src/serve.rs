@@ -67,6 +67,9 @@ pub struct ServeArgs {
     /// How far the cluster's feature level may rise while this node runs
     #[arg(long, env = "MAYFLY_FEATURE_LEVEL_MAX", value_name = "LEVEL")]
     pub feature_level_max: Option<u32>,
+    /// Keep in memory what happens to messages, up to that size; on every node or on none
+    #[arg(long, env = "MAYFLY_MESSAGE_HISTORY", value_name = "MEBIBYTES")]
+    pub message_history: Option<usize>,
     /// Where the native API listens
     #[arg(long, env = "MAYFLY_GRPC", value_name = "ADDRESS:PORT")]
     pub grpc: Option<String>,

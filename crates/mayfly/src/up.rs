@@ -99,6 +99,9 @@ pub struct UpArgs {
     /// Memory for the databases of each node
     #[arg(long, value_name = "MEBIBYTES")]
     memory: Option<u32>,
+    /// Memory of each node for what happens to messages: recorded, for `mayfly experiment`
+    #[arg(long, env = "MAYFLY_MESSAGE_HISTORY", value_name = "MEBIBYTES")]
+    message_history: Option<u32>,
     /// What the nodes log
     #[arg(long, env = "MAYFLY_LOG", value_name = "FILTER")]
     log: Option<String>,
@@ -124,6 +127,7 @@ pub async fn run(args: UpArgs) -> anyhow::Result<()> {
         synced: !args.replicated,
         data_groups: args.data_groups,
         memory_mebibytes: args.memory,
+        message_history_mebibytes: args.message_history,
         log: args.log,
         idle_reattach: None,
         tls: args.tls,

@@ -110,6 +110,8 @@ impl Default for Timings {
 pub struct Limits {
     /// Bytes of proposals a group's leader has under way; more wait. Default 16 MiB.
     pub proposals_bytes_max: usize,
+    /// Most memory for what happened to messages ([`crate::MessageHistory`]). Default 0: it is not recorded.
+    pub message_history_bytes: usize,
     /// Bytes of entries sent to one follower of one group and not yet acknowledged. Default 8 MiB.
     pub append_window_bytes: usize,
     /// Log written since the last flush of the rows that calls for the next one, which lets the log
@@ -129,6 +131,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             proposals_bytes_max: 16 << 20,
+            message_history_bytes: 0,
             append_window_bytes: 8 << 20,
             flush_log_bytes: 128 << 20,
             log_retain_bytes: 2 << 30,

@@ -33,8 +33,9 @@ use crate::raft::config::raft_config;
 use crate::retention::Retention;
 use crate::runs::{Run, Runs};
 use crate::{
-    ChannelError, Clocks, Config, CutError, DiskStatus, Error, Incoming, NodeDescription, Observer,
-    PeerStatus, ProposeError, TransferError, Wanted, bootstrap, member, metrics,
+    ChannelError, Clocks, Config, CutError, DiskStatus, Error, Incoming, MessageHistory,
+    NodeDescription, Observer, PeerStatus, ProposeError, TransferError, Wanted, bootstrap, member,
+    metrics,
 };
 
 /// Longest a shutdown waits until others have taken over this node's leaderships.
@@ -166,6 +167,10 @@ impl Replication {
             observer,
             raft_config,
             timings: config.timings,
+            history: match config.limits.message_history_bytes {
+                0 => None,
+                bytes_max => Some(Arc::new(MessageHistory::new(bytes_max))),
+            },
             limits: config.limits,
         };
         let starting = Mutex::default();
@@ -286,6 +291,11 @@ impl Replication {
     /// These nodes are no part of the cluster any more: they are told so, and heard no further.
     pub fn set_removed(&self, nodes: BTreeSet<u64>) {
         *self.shared.removed.write() = nodes;
+    }
+
+    /// What happened to messages, where that is recorded ([`Limits::message_history_bytes`]).
+    pub fn message_history(&self) -> Option<Arc<MessageHistory>> {
+        self.shared.site.history.clone()
     }
 
     /// Resolves once a peer has said that this node was removed from the cluster.

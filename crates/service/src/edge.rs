@@ -22,6 +22,7 @@ mod entities;
 mod fault_rules;
 mod feature_level;
 mod health;
+mod history;
 mod join_tokens;
 mod key_watch;
 mod members;

@@ -45,5 +45,7 @@ pub use edge::{
 pub use error::{Error, ErrorKind, Result, Unavailable, Unknown};
 pub use exchange::{GroupDepth, GroupHealth, NodeReport, Received, ReplicaHealth};
 pub use node::{Node, NodeHolders, RunningNode};
-pub use replication::{CertificateEnd, DiskStatus, NodeDescription, PeerStatus};
+pub use replication::{
+    CertificateEnd, DiskStatus, HistoryChunk, MessageHistory, NodeDescription, PeerStatus,
+};
 pub use trace::Trace;

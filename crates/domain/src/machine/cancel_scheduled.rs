@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::machine::Step;
 use crate::machine::place::Move;
-use crate::{CancelScheduled, DeadlineKind, EntityStatus, Key, Outcome, Refusal, Rows, validate};
+use crate::{
+    CancelScheduled, DeadlineKind, EntityStatus, Key, LifeStep, Outcome, Refusal, Rows, validate,
+};
 
 impl CancelScheduled {
     pub(super) fn apply<R: Rows>(self, step: &mut Step<'_, R>) -> Result<Outcome, Refusal> {
@@ -30,6 +32,8 @@ impl CancelScheduled {
         for (number, row) in found {
             messages.deadlines().remove(DeadlineKind::Scheduled, row.due, number);
             messages.leave_schedule(number, &row, Move::Cancel);
+            let queue = messages.main();
+            messages.view.note_event(messages.row, queue, number, || LifeStep::Cancelled);
             messages.view.delete(Key::Body(messages.id, number));
             messages.state.size_bytes -= u64::from(row.size_bytes);
             messages.state.counts.cancelled += 1;

@@ -3,7 +3,7 @@
 use crate::machine::Step;
 use crate::machine::acquire::ROWS_PER_MESSAGE;
 use crate::machine::place::Move;
-use crate::{APPLY_ROWS_MAX, DeleteBatch, Outcome, Refusal, Rows, validate};
+use crate::{APPLY_ROWS_MAX, DeleteBatch, LifeStep, Outcome, Refusal, Rows, validate};
 
 /// Messages looked up at a time.
 const CHUNK: usize = 256;
@@ -45,6 +45,7 @@ impl DeleteBatch {
                     return Ok(Outcome::Deleted { count, more: false });
                 }
                 let detached = messages.places().detach_lowest(stored, Move::Delete);
+                messages.note(&detached, || LifeStep::Deleted);
                 messages.remove(detached);
                 messages.state.counts.deleted += 1;
                 count += 1;

@@ -9,8 +9,8 @@ use crate::machine::place::{Move, Stored};
 use crate::machine::publish;
 use crate::machine::session::SESSION_ROWS_PER_MESSAGE;
 use crate::{
-    APPLY_ROWS_MAX, DeadlineKind, EntityKind, Fire, Fired, Lifetime, MessageRow, Outcome, Rows,
-    SubQueue, Timestamp,
+    APPLY_ROWS_MAX, DeadlineKind, EntityKind, Fire, Fired, LifeStep, Lifetime, MessageRow, Outcome,
+    Rows, SubQueue, Timestamp,
 };
 
 impl Fire {
@@ -88,7 +88,14 @@ fn fire_scheduled<R: Rows>(entity: &mut EntityStep<'_, R>, count_max: usize, fir
             overlay: None,
             travel: row.travel,
         };
+        let scheduled_as = number;
         let number = entity.next_sequence();
+        let expires_at = entity.row.expires_at(&message);
+        entity.view.note_event(entity.row, entity.main(), number, || LifeStep::Activated {
+            scheduled_as,
+            due,
+            expires_at,
+        });
         entity.messages().append(number, message);
         fired.activated += 1;
         fired.note_late(due, entity.at);
@@ -114,7 +121,7 @@ fn fire_fixed<R: Rows>(messages: &mut Messages<'_, R>, count_max: usize, fired: 
     let mut looked_up = messages.view.all_stored(queue, &numbers).into_iter();
     for deadline in due {
         if let Some(row) = known(&deadline) {
-            messages.drop_fresh(deadline.number, &row);
+            messages.drop_fresh(deadline.number, deadline.due, &row);
             fired.note(Fate::Dropped, deadline.due, messages.at);
         } else if let Some((number, message)) = looked_up.next() {
             let stored = messages.places().locate(queue, number, message);

@@ -3,7 +3,7 @@
 use crate::machine::Step;
 use crate::machine::acquire::ROWS_PER_MESSAGE;
 use crate::machine::place::Move;
-use crate::{APPLY_ROWS_MAX, FireLocks, Fired, LockToken, Outcome, QueueId, Rows};
+use crate::{APPLY_ROWS_MAX, DeliveryEnd, FireLocks, Fired, LockToken, Outcome, QueueId, Rows};
 
 impl FireLocks {
     /// Locks that are gone or were renewed are passed over, so `more` asks for the same list again.
@@ -32,9 +32,9 @@ fn lapse<R: Rows>(
     let Ok(mut entity) = step.open(queue.entity) else { return false };
     let mut messages = entity.messages();
     let Some((stored, until)) = messages.places().lapsed(queue, token) else { return false };
-    let counted = !messages.row.properties.status.refuses_receive();
+    let counts = !messages.row.properties.status.refuses_receive();
     let detached = messages.places().detach(stored, Move::Release);
-    let fate = messages.release(detached, counted, false);
+    let fate = messages.release(detached, DeliveryEnd::Lapsed { until, counts }, false);
     fired.released += 1;
     fired.note(fate, until, messages.at);
     true

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use crate::machine::Step;
 use crate::machine::entity::Entity;
 use crate::{
-    Effect, EntityId, EntityRow, Key, Outcome, QueueProperties, Refusal, Row, Rows, Span,
-    Specifics, SubscriptionSpecifics, TOUCH_LASTS, Timestamp, TopicSpecifics,
+    Effect, EntityId, EntityRow, Key, LifeStep, Outcome, QueueProperties, Refusal, Row, Rows,
+    SequenceNumber, Span, Specifics, SubscriptionSpecifics, TOUCH_LASTS, Timestamp, TopicSpecifics,
 };
 
 /// They come and go.
@@ -59,6 +59,12 @@ impl<R: Rows> Step<'_, R> {
 
     /// `topic`: whose bodies its messages share, if that is another.
     pub(super) fn forget_entity(&mut self, id: EntityId, topic: Option<EntityId>) {
+        if self.view.recorder.is_some()
+            && let Ok(entity) = self.open(id)
+        {
+            let (queue, number) = (entity.main(), SequenceNumber::MIN);
+            entity.view.note_event(entity.row, queue, number, || LifeStep::EntityDeleted);
+        }
         let born = self.machine.entities.remove(&id).is_some_and(|entity| entity.born);
         if !born {
             self.view.delete(Key::Entity(id));

@@ -14,9 +14,9 @@ use crate::machine::shipments::Shipments;
 use crate::machine::view::View;
 use crate::read::{Shown, delivery};
 use crate::{
-    DeadlineKind, Delivery, Effect, EntityId, EntityRow, EntityState, HeldLock, HeldRow, Key,
-    Lifetime, LockRow, LockToken, MessageRow, QueueId, ReceiverId, Row, Rows, ScheduledRow,
-    SequenceNumber, SessionId, SessionLock, SubQueue, Timestamp,
+    DeadlineKind, Delivery, DeliveryEnd, Effect, EntityId, EntityRow, EntityState, HeldLock,
+    HeldRow, Key, LifeStep, Lifetime, LockRow, LockToken, MessageRow, QueueId, ReceiverId, Row,
+    Rows, ScheduledRow, SequenceNumber, SessionId, SessionLock, SubQueue, Timestamp,
 };
 
 /// The messages of one entity at work. Its description is looked at and not changed.
@@ -71,6 +71,24 @@ impl<R: Rows> Messages<'_, R> {
     pub fn main(&self) -> QueueId {
         QueueId::main(self.id)
     }
+
+    /// Notes a step of a message that is taken out of its place.
+    pub fn note(&mut self, detached: &Detached, step: impl FnOnce() -> LifeStep) {
+        self.view.note_event(self.row, detached.queue, detached.number, step);
+    }
+
+    fn note_locked(
+        &mut self,
+        queue: QueueId,
+        number: SequenceNumber,
+        message: &MessageRow,
+        lock: LockRow,
+    ) {
+        let LockRow { nonce, until, receiver } = lock;
+        let delivery_count = message.delivery_count;
+        let step = || LifeStep::Locked { nonce, until, delivery_count, receiver };
+        self.view.note_event(self.row, queue, number, step);
+    }
 }
 
 /// In.
@@ -122,6 +140,7 @@ impl<R: Rows> Messages<'_, R> {
         let nonce = self.nonces.draw();
         let until = self.at.plus(self.row.properties.lock_duration);
         let lock = LockRow { nonce, until, receiver };
+        self.note_locked(queue, number, &message, lock);
         self.places().enter(queue, number, Place::Locked { lock, deferred: message.deferred });
         self.shown(queue, number, message, nonce, until)
     }
@@ -136,6 +155,7 @@ impl<R: Rows> Messages<'_, R> {
     ) -> Delivery {
         let Detached { queue, number, message, .. } = fit.into_detached();
         let nonce = self.nonces.draw();
+        self.note_locked(queue, number, &message, LockRow { nonce, until: hold.until, receiver });
         let (session, held) = (session.clone(), HeldRow { nonce, receiver });
         let place = Place::Held { session, held, deferred: message.deferred };
         self.places().enter(queue, number, place);
@@ -157,8 +177,9 @@ impl<R: Rows> Messages<'_, R> {
     /// A delivery that was not completed ends. The order is TIME-7's: count, expiry (TTL-12, TTL-16),
     /// maximum delivery count (LOCK-21), availability. `modified`: the row differs from the stored one
     /// already.
-    pub fn release(&mut self, mut detached: Detached, counted: bool, modified: bool) -> Fate {
-        let counted = counted && self.count_failed(&mut detached);
+    pub fn release(&mut self, mut detached: Detached, end: DeliveryEnd, modified: bool) -> Fate {
+        let counted = end.counts() && self.count_failed(&mut detached);
+        self.note(&detached, || end.step(detached.message.delivery_count));
         if self.row.properties.status.is_suspended() {
             // STATE-3: expiry waits for the entity's return.
             self.rearm(&detached);
@@ -206,6 +227,7 @@ impl<R: Rows> Messages<'_, R> {
             }
         }
         let Detached { queue, number, mut message, .. } = detached;
+        self.view.note_event(self.row, queue, number, || LifeStep::Deferred);
         let session = message.session.clone();
         if !message.deferred {
             message.deferred = true;

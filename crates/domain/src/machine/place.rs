@@ -9,8 +9,8 @@ use crate::machine::entity::Watch;
 use crate::machine::session::SessionLists;
 use crate::machine::view::View;
 use crate::{
-    Effect, EntityId, EntityState, HeldRow, LockRow, MessageRow, QueueId, Rows, SequenceNumber,
-    SessionId, Timestamp,
+    Effect, EntityId, EntityState, HeldRow, LockRow, MessageRow, QueueId, ReceiverId, Rows,
+    SequenceNumber, SessionId, Timestamp,
 };
 
 /// The place of a message, and what of it is stored beside the message's own row.
@@ -138,6 +138,20 @@ pub(super) struct Stored {
 impl Stored {
     pub fn is_fresh(&self) -> bool {
         self.place == Place::Fresh
+    }
+
+    /// Of a message under delivery: to whom.
+    pub fn receiver(&self) -> Option<ReceiverId> {
+        match &self.place {
+            Place::Locked { lock, .. } => Some(lock.receiver),
+            Place::Held { held, .. } => Some(held.receiver),
+            Place::Scheduled(_)
+            | Place::Fresh
+            | Place::Returned
+            | Place::Ready(_)
+            | Place::Deferred(_)
+            | Place::SetAside => None,
+        }
     }
 
     /// Whether a move is for a message in this place.

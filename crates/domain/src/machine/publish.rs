@@ -4,6 +4,8 @@
 
 mod unmatched;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 pub(super) use self::unmatched::go_on;
@@ -15,9 +17,10 @@ use crate::machine::overlay::lay;
 use crate::machine::place::Move;
 use crate::machine::rules::{Copy, Made};
 use crate::{
-    COPIES_MAX, ContentHeader, DeadlineKind, EntityId, Fired, Key, MessageRow, NewMessage, Outcome,
-    Properties, Refusal, Row, Rows, ScheduledRow, Send, SequenceNumber, SessionId, Span, Subject,
-    SystemProperty, SystemValue, Timestamp, Travel, UnmatchedRow, Value,
+    AcceptedMessage, COPIES_MAX, ContentHeader, DeadlineKind, EntityId, Fired, Key, LifeStep,
+    MessageRow, NewMessage, Outcome, Properties, Refusal, Row, Rows, ScheduledRow, Send,
+    SequenceNumber, SessionId, Span, Subject, SystemProperty, SystemValue, Timestamp, Travel,
+    UnmatchedRow, Value,
 };
 
 /// DLQ-7.
@@ -138,6 +141,8 @@ pub(super) fn accept<R: Rows>(
     }
     let number = opened.next_sequence();
     opened.state.counts.accepted += 1;
+    let hops = travel.as_ref().map_or(0, |travel| travel.hops);
+    opened.note_accepted(opened.main(), number, &message, hops);
     // SCHED-9: it waits at the topic. SCHED-8: not in the future, so it is a plain message.
     match message.scheduled_at.filter(|due| *due > opened.at) {
         Some(due) => opened.schedule(number, due, message, travel),
@@ -189,7 +194,15 @@ fn activate<R: Rows>(topic: &mut EntityStep<'_, R>, deadline: Deadline) -> Publi
     messages.state.counts.published += 1;
     messages.state.size_bytes -= u64::from(row.size_bytes);
     let was_scheduled = messages.view.level.tells_schedules();
-    let (at, number, topic) = (topic.at, topic.next_sequence(), topic.id);
+    let number = topic.next_sequence();
+    let ttl = row.ttl.unwrap_or(Span::MAX).min(topic.properties().default_ttl);
+    let expires_at = topic.at.plus(ttl);
+    topic.view.note_event(topic.row, topic.main(), number, || LifeStep::Activated {
+        scheduled_as: scheduled,
+        due,
+        expires_at,
+    });
+    let (at, topic) = (topic.at, topic.id);
     let ScheduledRow { size_bytes, header_bytes, ttl, session, travel, .. } = row;
     Published {
         topic,
@@ -339,10 +352,18 @@ impl Published {
         if let Some(since) = &mut step.since {
             since.note_copies(copies.len());
         }
+        let header = step.view.header_to_note(&self.content);
+        if header.is_some()
+            && let Ok(topic) = step.open(self.topic)
+        {
+            let copies = u32::try_from(copies.len()).unwrap_or(u32::MAX);
+            let step = || LifeStep::Published { copies };
+            topic.view.note_event(topic.row, topic.main(), self.number, step);
+        }
         for copy in copies {
             let subscription = step.open(copy.subscription);
             let mut subscription = subscription.expect("a topic's subscription is there");
-            self.copy_to(&mut subscription, copy.made);
+            self.copy_to(&mut subscription, copy.made, header.clone());
         }
     }
 
@@ -375,7 +396,12 @@ impl Published {
 
     /// SEQ-9, SEQ-10, TTL-7: a copy under a number of the subscription's own. The deadline is that of
     /// its own default, which is no later than the topic's.
-    fn copy_to<R: Rows>(&self, subscription: &mut EntityStep<'_, R>, made: Made) {
+    fn copy_to<R: Rows>(
+        &self,
+        subscription: &mut EntityStep<'_, R>,
+        made: Made,
+        header: Option<Arc<ContentHeader>>,
+    ) {
         let number = subscription.next_sequence();
         let requires_session = subscription.properties().requires_session;
         let keeps_sessions = subscription.properties().keeps_sessions();
@@ -418,6 +444,19 @@ impl Published {
         subscription.state.counts.accepted += 1;
         subscription.state.size_bytes += u64::from(message.size_bytes);
         let mut messages = subscription.messages();
+        if let Some(header) = header {
+            let accepted = AcceptedMessage {
+                header,
+                size_bytes: self.size_bytes,
+                scheduled_for: None,
+                expires_at: Some(messages.row.expires_at(&message)),
+                published_as: Some(self.number),
+                hops: message.travel.as_ref().map_or(0, |travel| travel.hops),
+            };
+            let queue = messages.main();
+            let step = || LifeStep::Accepted(accepted.into());
+            messages.view.note_event(messages.row, queue, number, step);
+        }
         match failed {
             None => messages.append(number, message),
             Some((reason, description)) => {

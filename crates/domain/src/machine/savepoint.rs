@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use crate::machine::Step;
 use crate::machine::entity::Entity;
 use crate::machine::nonce::Nonces;
+use crate::machine::recorder::Recorder;
 use crate::{EntityId, Rows};
 
 /// Where a step stood.
@@ -15,6 +16,8 @@ pub(super) struct Savepoint {
     watched: usize,
     touched: usize,
     nonces: Nonces,
+    /// Steps of messages noted.
+    events: usize,
 }
 
 /// What was worked on since.
@@ -55,6 +58,7 @@ impl<R: Rows> Step<'_, R> {
             watched: self.watched.len(),
             touched: self.touched.len(),
             nonces: self.nonces.clone(),
+            events: self.view.recorder.as_ref().map_or(0, Recorder::len),
         }
     }
 
@@ -77,6 +81,9 @@ impl<R: Rows> Step<'_, R> {
         self.watched.truncate(savepoint.watched);
         self.touched.truncate(savepoint.touched);
         self.nonces = savepoint.nonces;
+        if let Some(recorder) = &mut self.view.recorder {
+            recorder.truncate(savepoint.events);
+        }
     }
 
     /// Copies made since the savepoint.

@@ -4,8 +4,9 @@ use crate::machine::Step;
 use crate::machine::entity::EntityStep;
 use crate::machine::level::GroupLevel;
 use crate::{
-    EntityKind, EntityRow, EntityState, Key, MessageRow, NewMessage, Outcome, Refusal, Row, Rows,
-    ScheduledRow, Send, SequenceNumber, SessionId, Timestamp, Travel,
+    AcceptedMessage, EntityKind, EntityRow, EntityState, Key, LifeStep, MessageRow, NewMessage,
+    Outcome, QueueId, Refusal, Row, Rows, ScheduledRow, Send, SequenceNumber, SessionId, Span,
+    SubQueue, Timestamp, Travel,
 };
 
 /// The last instant that is not never.
@@ -59,6 +60,8 @@ impl<R: Rows> EntityStep<'_, R> {
         }
         let number = self.next_sequence();
         self.state.counts.accepted += 1;
+        let hops = travel.as_ref().map_or(0, |travel| travel.hops);
+        self.note_accepted(self.main(), number, &message, hops);
         // SCHED-8: not in the future, so it is a plain message.
         if let Some(due) = message.scheduled_at.filter(|due| *due > self.at) {
             self.schedule(number, due, message, travel);
@@ -81,6 +84,26 @@ impl<R: Rows> EntityStep<'_, R> {
         };
         self.messages().append(number, row);
         number
+    }
+
+    /// Notes that a message comes into being here.
+    pub fn note_accepted(
+        &mut self,
+        queue: QueueId,
+        number: SequenceNumber,
+        message: &NewMessage,
+        hops: u32,
+    ) {
+        let Some(header) = self.view.header_to_note(&message.content) else { return };
+        // FWD-14: on its way to another entity it waits there.
+        let waits = queue.sub == SubQueue::Main;
+        let scheduled_for = message.scheduled_at.filter(|due| waits && *due > self.at);
+        let ttl = message.ttl.unwrap_or(Span::MAX).min(self.row.properties.default_ttl);
+        let expires_at = scheduled_for.is_none().then(|| self.at.plus(ttl));
+        let (size_bytes, published_as) = (message.size_bytes, None);
+        let accepted =
+            AcceptedMessage { header, size_bytes, scheduled_for, expires_at, published_as, hops };
+        self.view.note_event(self.row, queue, number, || LifeStep::Accepted(accepted.into()));
     }
 
     /// The number of the message that this one repeats; otherwise its id, which is taken out of it,

@@ -51,6 +51,7 @@ impl SendVia {
 /// Stores a message under a number of this entity (SEQ-8).
 fn set_out<R: Rows>(entity: &mut EntityStep<'_, R>, message: NewMessage) -> SequenceNumber {
     let number = entity.next_sequence();
+    entity.note_accepted(QueueId::transfer(entity.id), number, &message, 0);
     let lifetime = match message.ttl {
         None => Lifetime::Derived,
         // TTL-28: the default here is no limit, for it is not enqueued here.

@@ -61,7 +61,7 @@ impl ReleaseSession {
         check_hold(&mut entity, &self.token)?;
         entity.used();
         let budget = entity.view.budget(APPLY_ROWS_MAX);
-        end_hold(&mut entity.messages(), &self.token.session, true, budget, &mut |_| ());
+        end_hold(&mut entity.messages(), &self.token.session, None, budget, &mut |_| ());
         Ok(Outcome::Done)
     }
 }

@@ -7,8 +7,9 @@ use crate::machine::messages::Messages;
 use crate::machine::overlay::{explain, modify};
 use crate::machine::place::{Move, Stored};
 use crate::{
-    DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON, Disposition, LockToken, MessageRow, Outcome,
-    Properties, QueueId, Refusal, Rows, Settle, Settlement, validate,
+    DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON, DeliveryEnd, Disposition, LifeStep,
+    LockToken, MessageRow, Outcome, Properties, QueueId, ReceiverId, Refusal, Rows, Settle,
+    Settlement, validate,
 };
 
 impl Settle {
@@ -102,7 +103,7 @@ enum To {
     Deferred,
     /// Or back to the deferred ones, if it is one of them (DEFER-6).
     Available {
-        counted: bool,
+        end: DeliveryEnd,
     },
 }
 
@@ -130,10 +131,12 @@ impl Checked {
         let to = match disposition {
             Disposition::Complete => To::Gone,
             // What is withheld was refused before.
-            Disposition::Release | Disposition::Withheld => To::Available { counted: false },
+            Disposition::Release | Disposition::Withheld => {
+                To::Available { end: DeliveryEnd::Released }
+            }
             Disposition::Abandon { properties } => {
                 lay(message, properties)?;
-                To::Available { counted: true }
+                To::Available { end: DeliveryEnd::Abandoned }
             }
             Disposition::Defer { properties } => {
                 lay(message, properties)?;
@@ -152,17 +155,19 @@ impl Checked {
 
     fn settle<R: Rows>(self, messages: &mut Messages<'_, R>) {
         let Checked { stored, before_bytes, modified, to } = self;
+        let on_delivery = stored.receiver().is_some_and(ReceiverId::deletes);
         let detached = messages.places().detach(stored, to.by());
         messages.state.resized(before_bytes, detached.message.size_bytes);
         match to {
             To::Gone => {
+                messages.note(&detached, || LifeStep::Completed { on_delivery });
                 messages.remove(detached);
                 messages.state.counts.completed += 1;
             }
             To::DeadLetter => messages.dead_letter(detached),
             To::Deferred => messages.defer(detached),
-            To::Available { counted } => {
-                messages.release(detached, counted, modified);
+            To::Available { end } => {
+                messages.release(detached, end, modified);
             }
         }
     }

@@ -3,8 +3,8 @@
 use crate::machine::Step;
 use crate::machine::place::Move;
 use crate::{
-    Effect, ForwardEffect, Line, Outcome, Refused, Rows, SHIPMENT_MESSAGES_MAX, Shipped, SubQueue,
-    Unpark,
+    DeliveryEnd, Effect, ForwardEffect, LifeStep, Line, Outcome, Refused, Rows,
+    SHIPMENT_MESSAGES_MAX, Shipped, SubQueue, Unpark,
 };
 
 impl Shipped {
@@ -24,6 +24,7 @@ impl Shipped {
             let stored = messages.places().set_aside(queue, number);
             let Some(Refused { reason, description, .. }) = why else {
                 let detached = messages.places().detach(stored, Move::Arrive);
+                messages.note(&detached, || LifeStep::Forwarded);
                 messages.remove(detached);
                 messages.state.counts.moved += 1;
                 continue;
@@ -62,7 +63,7 @@ impl Unpark {
             for number in messages.shipments().take_parked(self.queue, stays, count_max) {
                 let stored = messages.places().set_aside(self.queue, number);
                 let detached = messages.places().detach(stored, Move::Unpark);
-                messages.release(detached, false, false);
+                messages.release(detached, DeliveryEnd::Released, false);
             }
         }
         Outcome::Done

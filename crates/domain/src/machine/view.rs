@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 
 use crate::key_map::{KeyEntry, KeyMap};
 use crate::machine::level::GroupLevel;
+use crate::machine::recorder::Recorder;
 use crate::{Changes, Key, Row, Rows, Write, get_many_over};
 
 /// More rows that lie together are erased as a range. Fewer are deleted one by one: an erased range is
@@ -26,6 +27,8 @@ pub(super) struct View<R> {
     cost: u64,
     /// By whose rules rows are written.
     pub level: GroupLevel,
+    /// Present where the steps of messages are noted.
+    pub recorder: Option<Recorder>,
 }
 
 /// How far a command may go.
@@ -41,6 +44,7 @@ impl<R: Rows> View<R> {
             journal: None,
             cost: 0,
             level: GroupLevel::default(),
+            recorder: None,
         }
     }
 

@@ -26,6 +26,7 @@ mod fault_rules;
 mod fwd;
 mod fwd_sides;
 mod fwd_via;
+mod hist;
 mod idle;
 mod idle_topics;
 mod level;

@@ -1,12 +1,15 @@
 //! One group under a virtual clock. Every step is applied twice: by the group's machine, which keeps
 //! its cache and may take several entries at once, and by a fresh machine per entry. Both must come
-//! to the same rows, outcomes and effects, because a result depends on the log only.
+//! to the same rows, outcomes and effects, because a result depends on the log only. The first notes what
+//! happens to messages, and the second does not: that changes nothing (HIST-1).
 
 use domain::{
     Changes, Command, CreateQueue, Effect, EntityId, Entry, FEATURE_LEVEL_KNOWN, Key, Machine,
-    MemoryRows, Outcome, QueueProperties, Row, Rows, SessionCommand, Timestamp, Write,
+    MemoryRows, MessageEvent, Outcome, QueueProperties, Row, Rows, SessionCommand, Timestamp,
+    Write,
 };
 
+use crate::support::lives::Lives;
 use crate::support::{content, invariants};
 
 /// The instant that tables call 0.
@@ -30,6 +33,9 @@ pub struct Group {
     /// Rows the last step wrote.
     pub written: usize,
     timers: invariants::Timers,
+    /// What was told of messages, until somebody takes it.
+    pub events: Vec<MessageEvent>,
+    lives: Lives,
 }
 
 impl Group {
@@ -43,7 +49,7 @@ impl Group {
     pub fn over(rows: MemoryRows) -> Group {
         Group {
             now: EPOCH,
-            machine: Machine::reading(content::read),
+            machine: Machine::reading(content::read).noting_events(),
             plain: rows.clone(),
             base: rows.clone(),
             log: Vec::new(),
@@ -51,6 +57,8 @@ impl Group {
             effects: Vec::new(),
             written: 0,
             timers: invariants::Timers::default(),
+            events: Vec::new(),
+            lives: Lives::default(),
             rows,
         }
     }
@@ -90,6 +98,7 @@ impl Group {
 
         let mut step = self.machine.step(&self.rows);
         let outcomes: Vec<_> = entries.iter().map(|entry| step.apply(entry.clone())).collect();
+        let events = step.take_events();
         let changes = step.finish();
         check_writes(&self.rows, &changes);
         self.written = changes.writes.len();
@@ -116,6 +125,11 @@ impl Group {
         for effect in &changes.effects {
             self.timers.take(effect);
         }
+        let commands = entries.iter().flat_map(|entry| &entry.commands);
+        commands.for_each(|command| self.lives.note(command));
+        events.iter().for_each(|event| self.lives.take(event));
+        self.events.extend(events);
+        self.lives.check(&self.rows);
         invariants::check(&self.rows);
         self.timers.check(&self.rows);
         self.effects = changes.effects;

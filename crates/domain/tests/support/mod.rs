@@ -4,6 +4,7 @@
 pub mod content;
 mod group;
 mod invariants;
+mod lives;
 mod sessions;
 mod topics;
 mod world;

@@ -85,6 +85,8 @@ pub struct Config {
     /// `[idle]`: how long a new leader deletes nothing as idle.
     pub idle_reattach: Duration,
     pub transactions_bytes_max: usize,
+    /// 0: it is not recorded what happens to messages.
+    pub message_history_bytes: usize,
     pub fault_injection: FaultInjection,
     pub log: LogConfig,
     pub audit: AuditConfig,

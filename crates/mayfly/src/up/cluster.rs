@@ -43,6 +43,7 @@ pub struct Plan {
     pub data_groups: Option<u16>,
     /// Of each node's databases.
     pub memory_mebibytes: Option<u32>,
+    pub message_history_mebibytes: Option<u32>,
     pub log: Option<String>,
     /// A new leader deletes nothing that is idle before receivers had so long to come back.
     pub idle_reattach: Option<Duration>,
@@ -74,6 +75,7 @@ impl Default for Plan {
             synced: true,
             data_groups: None,
             memory_mebibytes: None,
+            message_history_mebibytes: None,
             log: None,
             idle_reattach: None,
             tls: false,
@@ -312,6 +314,10 @@ impl Plan {
         ]);
         let mut config =
             vec![("node", own), ("cluster", table(cluster)), ("storage", table(storage))];
+        if let Some(mebibytes) = self.message_history_mebibytes {
+            let history = vec![("memory_mebibytes", i64::from(mebibytes).into())];
+            config.push(("message_history", table(history)));
+        }
         if let Some(filter) = &self.log {
             config.push(("log", table(vec![("filter", filter.clone().into())])));
         }

@@ -25,7 +25,7 @@ use crate::peer::snapshot::Arrivals;
 use crate::raft::log::LogAdapter;
 use crate::raft::state::{Replica, StateAdapter};
 use crate::raft::{Raft, TypeConfig};
-use crate::{Error, Limits, Observer, Timings, member};
+use crate::{Error, Limits, MessageHistory, Observer, Timings, member};
 
 /// What all groups of a node share.
 pub(crate) struct Site {
@@ -38,6 +38,7 @@ pub(crate) struct Site {
     pub raft_config: Arc<openraft::Config>,
     pub timings: Timings,
     pub limits: Limits,
+    pub history: Option<Arc<MessageHistory>>,
 }
 
 impl Site {
@@ -68,8 +69,9 @@ impl Site {
         }
         let storage = |reason: String| Error::Storage { group, reason };
         let incarnation = self.incarnation(group, founds_as).await?;
-        let replica = Replica::open(group, self.rows.clone(), self.observer.clone())
-            .map_err(|error| storage(error.to_string()))?;
+        let opened = Replica::open(group, self.rows.clone(), self.observer.clone());
+        let mut replica = opened.map_err(|error| storage(error.to_string()))?;
+        replica.history = self.history.clone();
         let replica = Arc::new(replica);
         let held_by_all = Arc::new(AtomicU64::new(0));
         let confirmation = Confirmation::default();

@@ -14,7 +14,7 @@ use super::record::{self, Mark};
 use super::snapshot::Export;
 use super::state::Replica;
 use super::{Payload, StoredMembership, TypeConfig};
-use crate::metrics;
+use crate::{HistoryChunk, metrics};
 
 /// Where a step's rows go.
 #[derive(Clone, Copy)]
@@ -38,6 +38,10 @@ impl Applier {
     /// the log gave it all, and its test suite leaves some out.
     pub fn new(replica: Arc<Replica>, gapless: bool) -> Applier {
         let machine = Machine::reading(wire::content::header);
+        let machine = match replica.history {
+            Some(_) => machine.noting_events(),
+            None => machine,
+        };
         Applier { rows: replica.store.machine(replica.group), replica, machine, gapless }
     }
 
@@ -71,6 +75,8 @@ impl Applier {
         let mut entries = 0;
         let mut mark = self.replica.applied();
         let mut replies = Vec::with_capacity(batch.len());
+        let first_index = mark.applied.map_or(0, |id| id.index + 1);
+        let mut happened = Vec::new();
         let mut step = self.machine.step(&self.rows);
         let cut_before = step.last_cut();
         for (entry, responder) in batch {
@@ -86,7 +92,11 @@ impl Applier {
                     let decoded = wire::decode_entry(proposal.payload).map_err(|error| {
                         io::Error::other(format!("entry {} cannot be read: {error}", entry.log_id))
                     })?;
-                    step.apply(decoded)
+                    let outcomes = step.apply(decoded);
+                    let (index, at) = (entry.log_id.index, step.at());
+                    let events = step.take_events().into_iter();
+                    happened.extend(events.map(|event| (index, at, event)));
+                    outcomes
                 }
                 Payload::Membership(membership) => {
                     mark.membership = StoredMembership::new(Some(entry.log_id), membership);
@@ -111,6 +121,10 @@ impl Applier {
             Place::Storage => {
                 store.apply(*group, erased, writes, index, record).map_err(io::Error::other)?;
             }
+        }
+        if let Some(history) = &self.replica.history {
+            let chunk = HistoryChunk { first_index, last_index: index, events: happened };
+            history.append(*group, chunk);
         }
         self.replica.set_applied(mark);
         if let Some(cut) = cut {

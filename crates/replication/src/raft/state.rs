@@ -19,7 +19,7 @@ use super::record::{self, Mark};
 use super::snapshot::{Export, SnapshotData};
 use super::{LogId, Payload, Snapshot, SnapshotMeta, StoredMembership, TypeConfig};
 use crate::blocking::run_blocking;
-use crate::{Observer, metrics};
+use crate::{MessageHistory, Observer, metrics};
 
 /// What one write of rows takes together, at most. A larger step holds back the replies of its
 /// first entries.
@@ -48,6 +48,8 @@ pub(crate) struct Replica {
     exports: Mutex<BTreeMap<u64, u64>>,
     exports_begun: AtomicU64,
     pub cuts: Cuts,
+    /// Present where it is recorded what happens to messages.
+    pub history: Option<Arc<MessageHistory>>,
     /// Set once Raft runs. Before, a snapshot is only asked for to learn what the rows hold.
     running: AtomicBool,
 }
@@ -79,6 +81,7 @@ impl Replica {
             exports: Mutex::default(),
             exports_begun: AtomicU64::new(0),
             cuts: Cuts::default(),
+            history: None,
             running: AtomicBool::new(false),
         })
     }

@@ -92,7 +92,7 @@ impl Messages<'_> {
         numbers: Vec<SequenceNumber>,
     ) -> Result<(Vec<Received>, bool)> {
         check_count("sequence_numbers", numbers.len(), queue)?;
-        let receiver = self.router.next_receiver(self.hold, 1);
+        let receiver = self.router.next_receiver(self.hold, mode, 1);
         let command =
             Command::Select(Select { origin: None, queue: unrouted(sub), receiver, numbers });
         let deadline = self.router.deadline();
@@ -216,7 +216,7 @@ impl Messages<'_> {
             return self.find(queue).await.map(|()| Vec::new());
         }
         check_count("sequence_numbers", numbers.len(), queue)?;
-        let receiver = self.router.next_receiver(self.hold, 1);
+        let receiver = self.router.next_receiver(self.hold, mode, 1);
         let receive = ReceiveDeferred { origin: None, queue: unrouted(sub), receiver, numbers };
         let command = Command::ReceiveDeferred(receive);
         let deadline = self.router.deadline();

@@ -112,7 +112,7 @@ impl Receiver {
         session: Option<Wanted>,
     ) -> Receiver {
         let (_, events) = mpsc::channel(1);
-        let id = router.next_receiver(hold, 0);
+        let id = router.next_receiver(hold, mode, 0);
         let waiting = router.local.receivers.add(id.link, route.entity);
         let mut receiver = Receiver {
             waiting,

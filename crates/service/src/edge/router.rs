@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::config::Config;
 use crate::edge::address::{self, Caller};
 use crate::edge::leaders::Leaders;
+use crate::edge::receiver::ReceiveMode;
 use crate::edge::standings::{self, Standings};
 use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
 use crate::exchange::{
@@ -155,13 +156,17 @@ impl Router {
     }
 
     /// The identity of a receiver that has attached `epoch` times.
-    pub fn next_receiver(&self, hold: Hold, epoch: u32) -> ReceiverId {
+    pub fn next_receiver(&self, hold: Hold, mode: ReceiveMode, epoch: u32) -> ReceiverId {
         let run = match hold {
             Hold::Lasting => None,
             Hold::OfConnection => Some(self.local.replication.run()),
         };
         // As many as a half of it can tell apart hold no locks at a time.
-        ReceiverId::new(self.local.id, run, self.next_number() as u32, epoch)
+        let receiver = ReceiverId::new(self.local.id, run, self.next_number() as u32, epoch);
+        match mode {
+            ReceiveMode::PeekLock => receiver,
+            ReceiveMode::ReceiveAndDelete => receiver.deleting(),
+        }
     }
 
     pub fn next_transaction(&self) -> TransactionId {

@@ -48,7 +48,7 @@ impl Sessions<'_> {
         session: SessionId,
         mode: ReceiveMode,
     ) -> Result<Accepted> {
-        let receiver = self.router.next_receiver(self.hold, 1);
+        let receiver = self.router.next_receiver(self.hold, mode, 1);
         let command = SessionCommand::Accept(AcceptSession {
             origin: None,
             queue: QueueId { entity: UNROUTED, sub },
@@ -171,7 +171,7 @@ impl Sessions<'_> {
             return route.map(|_| Vec::new());
         }
         check_count("sequence_numbers", numbers.len(), queue)?;
-        let receiver = self.router.next_receiver(self.hold, 1);
+        let receiver = self.router.next_receiver(self.hold, mode, 1);
         let (origin, entity) = (None, UNROUTED);
         let receive = ReceiveSessionDeferred { origin, entity, token, receiver, numbers };
         let command = Command::Session(SessionCommand::ReceiveDeferred(receive));

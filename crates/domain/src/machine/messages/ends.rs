@@ -3,7 +3,10 @@
 use crate::machine::messages::Messages;
 use crate::machine::overlay::explain;
 use crate::machine::place::{Detached, Move, Place, Stored};
-use crate::{DeadlineRow, Key, Lifetime, MessageRow, QueueId, Row, Rows, SequenceNumber, SubQueue};
+use crate::{
+    DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON, DeadlineRow, Key, LifeStep, Lifetime,
+    MessageRow, QueueId, Row, Rows, SequenceNumber, SubQueue, Timestamp, Value,
+};
 
 /// What became of a message that was released, or that ran out of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +72,8 @@ impl<R: Rows> Messages<'_, R> {
             self.explain_and_move(detached, EXPIRED_REASON, EXPIRED_DESCRIPTION);
             return Fate::DeadLettered;
         }
+        let due = self.row.expires_at(&detached.message);
+        self.note(&detached, || LifeStep::Expired { due });
         self.remove(detached);
         self.state.counts.expired += 1;
         Fate::Dropped
@@ -76,8 +81,9 @@ impl<R: Rows> Messages<'_, R> {
 
     /// Drops a message by its deadline (TTL-9), without its row: it is fresh, so nothing has changed
     /// since it came.
-    pub fn drop_fresh(&mut self, number: SequenceNumber, message: &DeadlineRow) {
+    pub fn drop_fresh(&mut self, number: SequenceNumber, due: Timestamp, message: &DeadlineRow) {
         let queue = self.main();
+        self.view.note_event(self.row, queue, number, || LifeStep::Expired { due });
         self.places().leave(queue, number, Place::Fresh, Move::Expire);
         self.view.delete(Key::Message(queue, number));
         self.deadlines().pass_cursor(number);
@@ -125,6 +131,8 @@ impl<R: Rows> Messages<'_, R> {
     /// Puts a message that is nowhere else into the dead-letter queue.
     pub fn enter_dead_letter(&mut self, number: SequenceNumber, mut message: MessageRow) {
         (message.deferred, message.was_scheduled) = (false, false); // DLQ-10.
+        let step = || dead_lettered(&message);
+        self.view.note_event(self.row, QueueId::main(self.id), number, step);
         let ttl = self.row.properties.default_ttl;
         if message.lifetime == Lifetime::Derived && !ttl.is_max() {
             let expires_at = message.enqueued_at.plus(ttl);
@@ -138,6 +146,7 @@ impl<R: Rows> Messages<'_, R> {
     /// one step (DLQ-14, DLQ-16).
     pub fn fail_transfer(&mut self, mut detached: Detached, reason: &str, description: &str) {
         self.explain(&mut detached.message, reason, description);
+        self.note(&detached, || dead_lettered(&detached.message));
         let Detached { queue, number, message, .. } = detached;
         self.delete_row(queue, number, &message);
         self.state.counts.transfer_dead_lettered += 1;
@@ -189,5 +198,17 @@ impl<R: Rows> Messages<'_, R> {
                 self.state.transfer_dead_letter_deferred -= deferred;
             }
         }
+    }
+}
+
+/// As the message tells it itself (DLQ-8).
+fn dead_lettered(message: &MessageRow) -> LifeStep {
+    let told = |name| match message.overlay.as_ref().and_then(|overlay| overlay.set.get(name)) {
+        Some(Value::String(text)) => text.clone(),
+        _ => String::new(),
+    };
+    LifeStep::DeadLettered {
+        reason: told(DEAD_LETTER_REASON),
+        description: told(DEAD_LETTER_ERROR_DESCRIPTION),
     }
 }

@@ -42,7 +42,7 @@ fn named<R: Rows>(
     // One that lapsed ends here, should its timer be late (TIME-5).
     let budget = messages.view.budget(APPLY_ROWS_MAX);
     let lapsed = messages.at >= lock.until;
-    match lapsed && end_hold(messages, id, lock.closed, budget, &mut |_| ()) {
+    match lapsed && end_hold(messages, id, lock.lapsed(), budget, &mut |_| ()) {
         true => {
             let session = messages.sessions().open(id);
             Ok(grant(messages, session, receiver))

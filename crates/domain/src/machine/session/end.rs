@@ -9,8 +9,8 @@ use crate::machine::place::Move;
 use crate::machine::session::{SESSION_ROWS_PER_MESSAGE, check_hold, tell_locked};
 use crate::machine::view::Budget;
 use crate::{
-    APPLY_ROWS_MAX, Effect, FireSessions, Fired, Key, LockToken, Outcome, ReceiverId, Refusal,
-    ResumeSession, Rows, SessionEffect, SessionId, SessionLock, SessionToken, Timestamp,
+    APPLY_ROWS_MAX, DeliveryEnd, Effect, FireSessions, Fired, Key, LockToken, Outcome, ReceiverId,
+    Refusal, ResumeSession, Rows, SessionEffect, SessionId, SessionLock, SessionToken, Timestamp,
 };
 
 /// Messages looked up at a time.
@@ -34,7 +34,7 @@ impl FireSessions {
                 fired.released += 1;
                 fired.note(fate, lock.until, at);
             };
-            let ended = end_hold(&mut messages, &token.session, lock.closed, budget, &mut note);
+            let ended = end_hold(&mut messages, &token.session, lock.lapsed(), budget, &mut note);
             match ended {
                 true => fired.note_late(lock.until, at),
                 false => fired.more = true,
@@ -60,7 +60,7 @@ impl ResumeSession {
         let budget = messages.view.budget(APPLY_ROWS_MAX);
         for (number, _) in messages.sessions().held(id, APPLY_ROWS_MAX as usize / 2) {
             if messages.view.left(budget) < SESSION_ROWS_PER_MESSAGE {
-                end_hold(&mut messages, id, true, budget, &mut |_| ());
+                end_hold(&mut messages, id, None, budget, &mut |_| ());
                 break;
             }
             // Read once more: what a command costs decides how far it goes, on every replica alike.
@@ -70,7 +70,7 @@ impl ResumeSession {
             if is_earlier(held.receiver) && !arrived.contains(&token) {
                 let stored = messages.places().held_in(id, number, held);
                 let detached = messages.places().detach(stored, Move::Release);
-                messages.release(detached, false, false);
+                messages.release(detached, DeliveryEnd::Released, false);
             }
         }
         Ok(Outcome::Done)
@@ -83,17 +83,21 @@ fn lapsed<R: Rows>(messages: &mut Messages<'_, R>, token: &SessionToken) -> Opti
 }
 
 /// Releases what is in flight in order, and then the session; false if that would have passed
-/// the budget: the session is then held no more, and a timer comes back for the rest. `closed`:
-/// its holder gave it back, so nothing is counted; nor is it where receiving was refused
-/// meanwhile, for the holder could not have settled (STATE-4).
+/// the budget: the session is then held no more, and a timer comes back for the rest. `lapsed`:
+/// when; `None`: its holder gave it back, so nothing is counted; nor is it where receiving was
+/// refused meanwhile, for the holder could not have settled (STATE-4).
 pub(super) fn end_hold<R: Rows>(
     messages: &mut Messages<'_, R>,
     id: &SessionId,
-    closed: bool,
+    lapsed: Option<Timestamp>,
     budget: Budget,
     note: &mut dyn FnMut(Fate),
 ) -> bool {
-    let counted = !closed && !messages.row.properties.status.refuses_receive();
+    let counts = !messages.row.properties.status.refuses_receive();
+    let end = match lapsed {
+        None => DeliveryEnd::Released,
+        Some(until) => DeliveryEnd::Lapsed { until, counts },
+    };
     loop {
         let room = messages.view.left(budget) / SESSION_ROWS_PER_MESSAGE;
         let held = messages.sessions().held(id, room.clamp(1, CHUNK));
@@ -101,13 +105,13 @@ pub(super) fn end_hold<R: Rows>(
             break;
         }
         if room == 0 {
-            lapse_at_once(messages, id, closed);
+            lapse_at_once(messages, id, lapsed.is_none());
             return false;
         }
         for (number, held) in held {
             let stored = messages.places().held_in(id, number, held);
             let detached = messages.places().detach(stored, Move::Release);
-            note(messages.release(detached, counted, false));
+            note(messages.release(detached, end, false));
         }
     }
     let mut sessions = messages.sessions();

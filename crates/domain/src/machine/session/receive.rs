@@ -8,8 +8,8 @@ use crate::machine::receive_deferred::receive_deferred;
 use crate::machine::session::{SESSION_ROWS_PER_MESSAGE, check_hold};
 use crate::machine::view::Budget;
 use crate::{
-    APPLY_ROWS_MAX, DeleteSessionBatch, Delivery, Outcome, ReceiveSession, ReceiveSessionDeferred,
-    Refusal, Rows, SessionId, SessionLock, validate,
+    APPLY_ROWS_MAX, DeleteSessionBatch, Delivery, LifeStep, Outcome, ReceiveSession,
+    ReceiveSessionDeferred, Refusal, Rows, SessionId, SessionLock, validate,
 };
 
 /// Messages looked up at a time.
@@ -113,6 +113,7 @@ impl DeleteSessionBatch {
                     return Ok(Outcome::Deleted { count, more: false });
                 }
                 let detached = messages.places().detach(stored, Move::Delete);
+                messages.note(&detached, || LifeStep::Deleted);
                 messages.remove(detached);
                 messages.state.counts.deleted += 1;
                 count += 1;

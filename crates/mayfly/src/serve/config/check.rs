@@ -42,6 +42,7 @@ const AMQPS_PORT: u16 = 5671;
 const AMQP_FRAME_RANGE: RangeInclusive<u32> = 4..=1024;
 const TRANSACTIONS_MEBIBYTES: usize = 64;
 /// One transaction holds 1 MiB at most (TX-4).
+const MESSAGE_HISTORY_MEBIBYTES_MAX: usize = 65_536;
 const TRANSACTIONS_RANGE: RangeInclusive<usize> = 1..=65_536;
 /// Receivers look for a new leader within a second; a queue is deleted after five minutes at the
 /// earliest.
@@ -113,6 +114,7 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         clock: clock(&file, args)?,
         idle_reattach: idle_reattach(&file)?,
         transactions_bytes_max: transactions_bytes_max(&file)?,
+        message_history_bytes: message_history_bytes(&file, args)?,
         fault_injection: fault_injection(&file, args)?,
         log: log(&file.log, args)?,
         audit: AuditConfig { file: file.audit.file, log: false },
@@ -552,6 +554,21 @@ fn transactions_bytes_max(file: &ConfigFile) -> Result<usize, String> {
         let (least, most) = (TRANSACTIONS_RANGE.start(), TRANSACTIONS_RANGE.end());
         return Err(format!(
             "transactions.memory_mebibytes is {mebibytes}, allowed is {least} to {most}"
+        ));
+    }
+    Ok(mebibytes * MEBIBYTE)
+}
+
+fn message_history_bytes(file: &ConfigFile, args: &ServeArgs) -> Result<usize, String> {
+    let (given, written) = (args.message_history, file.message_history.memory_mebibytes);
+    let mebibytes = given.or(written).unwrap_or(0);
+    if mebibytes > MESSAGE_HISTORY_MEBIBYTES_MAX {
+        let setting = match given {
+            Some(_) => "--message-history",
+            None => "message_history.memory_mebibytes",
+        };
+        return Err(format!(
+            "{setting} is {mebibytes}, allowed is 0 to {MESSAGE_HISTORY_MEBIBYTES_MAX}"
         ));
     }
     Ok(mebibytes * MEBIBYTE)

@@ -30,6 +30,7 @@ pub const FLAGS: &[(&str, &str)] = &[
     ("advertise", "cluster.advertise"),
     ("secret", "security.secret"),
     ("insecure", "security.insecure"),
+    ("message_history", "message_history.memory_mebibytes"),
     ("log", "log.filter"),
     ("log_format", "log.format"),
 ];
@@ -300,6 +301,7 @@ impl Effective<'_> {
             "raft.election_max" => span(config.raft.election_max),
             "clock.offset_max" => span(config.clock.offset_max),
             "idle.reattach" => span(config.idle_reattach),
+            "message_history.memory_mebibytes" => mebibytes(config.message_history_bytes as u64),
             "transactions.memory_mebibytes" => mebibytes(config.transactions_bytes_max as u64),
             "log.filter" => string(&config.log.filter),
             "log.format" => string(match config.log.format {

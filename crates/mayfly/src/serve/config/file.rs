@@ -26,6 +26,7 @@ pub struct ConfigFile {
     pub clock: Clock,
     pub idle: Idle,
     pub transactions: Transactions,
+    pub message_history: MessageHistory,
     pub log: Log,
     pub audit: Audit,
 }
@@ -330,6 +331,12 @@ pub struct Idle {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Transactions {
+    pub memory_mebibytes: Option<usize>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MessageHistory {
     pub memory_mebibytes: Option<usize>,
 }
 

@@ -1,0 +1,105 @@
+//! HIST on real clusters: what is recorded of messages is complete, whichever nodes are lost meanwhile.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::ensure;
+use client::v1::message_event::Step;
+use client::v1::{MessageEvent, QueueProperties};
+use client::{Error, Message, ReceiverOptions, SenderOptions};
+use mayfly_tests::{Cluster, Settings};
+
+const RECORDED: &str = "[message_history]\nmemory_mebibytes = 16\n";
+const PATIENCE: Duration = Duration::from_secs(20);
+const MESSAGES: u64 = 300;
+
+/// Sends and completes so many messages, one after the other.
+async fn use_queue(cluster: &Cluster, first: u64) -> anyhow::Result<()> {
+    let client = cluster.client()?;
+    let sender = client.sender("orders", SenderOptions::default());
+    let mut receiver = client.receiver("orders", ReceiverOptions::default());
+    for number in first..first + MESSAGES / 3 {
+        sender.send(Message::new("x").message_id(number.to_string())).await?;
+        let delivery = receiver.recv().await?;
+        receiver.complete(&delivery).await?;
+    }
+    Ok(())
+}
+
+fn kind(event: &MessageEvent) -> &'static str {
+    match &event.step {
+        Some(Step::Accepted(_)) => "accepted",
+        Some(Step::Locked(_)) => "locked",
+        Some(Step::Completed(_)) => "completed",
+        Some(Step::Released(_)) => "released",
+        Some(Step::LockLapsed(_)) => "lapsed",
+        _ => "another",
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hist_1_hist_4_nothing_is_missed_while_nodes_die_and_come_back() -> anyhow::Result<()> {
+    let settings = Settings { config: RECORDED, data_groups: 1, ..Settings::default() };
+    let mut cluster = Cluster::start(settings).await?;
+    let client = cluster.client()?;
+    client.create_queue("orders", QueueProperties::default()).await?;
+    let mut reader = client.follow_history().await?;
+    let mut events = Vec::new();
+    for (third, node) in (0..3).zip([1, 2, 3]) {
+        use_queue(&cluster, third * MESSAGES / 3).await?;
+        events.extend(reader.read().await?);
+        // What it had recorded is gone with its memory.
+        cluster.kill(node)?;
+        cluster.start_node(node)?;
+        cluster.wait_ready().await?;
+    }
+    let (rest, gaps) = reader.read_to_end(PATIENCE).await?;
+    ensure!(gaps.is_empty(), "{gaps:?}");
+    events.extend(rest);
+
+    let mut lives: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
+    let mut last = 0;
+    for event in events.iter().filter(|event| event.entity == "orders") {
+        ensure!(event.index >= last, "{event:?} after entry {last}");
+        last = event.index;
+        lives.entry(event.sequence_number).or_default().push(kind(event));
+    }
+    ensure!(lives.len() as u64 == MESSAGES, "{} messages", lives.len());
+    for (number, life) in lives {
+        ensure!(life.first() == Some(&"accepted"), "{number}: {life:?}");
+        ensure!(life.last() == Some(&"completed"), "{number}: {life:?}");
+        ensure!(
+            life.iter().filter(|step| **step == "completed").count() == 1,
+            "{number}: {life:?}"
+        );
+    }
+    let ids = events.iter().filter_map(|event| match &event.step {
+        Some(Step::Accepted(accepted)) => accepted.message_id.parse().ok(),
+        _ => None,
+    });
+    let ids: Vec<u64> = ids.collect();
+    ensure!(ids == (0..MESSAGES).collect::<Vec<_>>(), "{ids:?}");
+    // Whoever reads again finds nothing new.
+    ensure!(reader.read().await?.is_empty());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hist_6_it_takes_a_record_and_the_right_to_listen_to_everything() -> anyhow::Result<()> {
+    let plain = Cluster::start(Settings { nodes: 1, ..Settings::default() }).await?;
+    match plain.client()?.follow_history().await.err() {
+        Some(Error::Refused(detail)) => {
+            ensure!(detail.message.contains("--message-history"), "{}", detail.message);
+        }
+        other => anyhow::bail!("{other:?}"),
+    }
+    drop(plain);
+    let secret = Some("the-secret-of-the-tests");
+    let settings = Settings { nodes: 1, secret, config: RECORDED, ..Settings::default() };
+    let cluster = Cluster::start(settings).await?;
+    cluster.client()?.follow_history().await?;
+    let stranger = client::Client::connect([cluster.addresses(1)[0]])?;
+    let refused = stranger.follow_history().await.err();
+    ensure!(matches!(refused, Some(Error::Refused(_))), "{refused:?}");
+    Ok(())
+}
