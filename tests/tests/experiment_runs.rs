@@ -44,7 +44,7 @@ fn run(dir: &Path, text: &str) -> anyhow::Result<(Output, String, Value)> {
 
 /// A cluster that records what happens to messages.
 async fn recording() -> anyhow::Result<Cluster> {
-    let odd = Some((1, &["--message-history", "64MiB"][..]));
+    let odd = Some((1, &["--message-history", "64"][..]));
     Cluster::start(Settings { nodes: 1, odd, ..Settings::default() }).await
 }
 

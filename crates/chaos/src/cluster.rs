@@ -65,8 +65,8 @@ pub struct Settings {
     pub keys: bool,
     /// What all nodes begin as, where that is another release.
     pub previous: Option<PathBuf>,
-    /// Nodes record what happens to messages, each in so much memory, as their settings write it. None: they do not.
-    pub message_history: Option<String>,
+    /// Nodes record what happens to messages, each in so many mebibytes of memory. None: they do not.
+    pub message_history_mebibytes: Option<u32>,
 }
 
 /// Running nodes. Dropped, those that were started here are killed and their files removed.
@@ -232,7 +232,7 @@ impl Cluster {
             let log = home.join("node.log");
             let program = settings.previous.as_ref().unwrap_or(&settings.program).clone();
             let mut process = Process::new(program, path, log, data);
-            process.message_history = settings.message_history.clone();
+            process.message_history_mebibytes = settings.message_history_mebibytes;
             if let Some(namespaces) = &self.namespaces {
                 process.wrapper = namespaces.wrapper(*id);
             }

@@ -133,7 +133,7 @@ impl Experiment {
                     tls,
                     keys,
                     previous: previous.clone(),
-                    message_history: None,
+                    message_history_mebibytes: None,
                 };
                 Ok((Cluster::start(&settings).await?, plan))
             }

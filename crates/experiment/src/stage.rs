@@ -17,7 +17,7 @@ use crate::rules::RulesInForce;
 /// Groups with data in a cluster of its own: few, so that faults meet leaders.
 const DATA_GROUPS: u16 = 3;
 /// On each node, for the record of what happens to messages.
-const MESSAGE_HISTORY: &str = "64MiB";
+const MESSAGE_HISTORY_MEBIBYTES: u32 = 64;
 /// The rule whose key a cluster's secret is.
 const ROOT: &str = "RootManageSharedAccessKey";
 /// Any will do where none is asked for.
@@ -84,7 +84,7 @@ impl Stage {
             tls: false,
             keys: false,
             previous: None,
-            message_history: Some(MESSAGE_HISTORY.to_owned()),
+            message_history_mebibytes: Some(MESSAGE_HISTORY_MEBIBYTES),
         };
         let cluster = Cluster::start(&settings).await?;
         let client = cluster.observer()?;

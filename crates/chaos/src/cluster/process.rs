@@ -40,8 +40,8 @@ pub struct Process {
     pub last_death: Option<String>,
     /// It was given a reason to end by itself: its data were harmed, or its disk filled.
     pub may_die: bool,
-    /// The memory in which it records what happens to messages, as its settings write it.
-    pub message_history: Option<String>,
+    /// The memory in which it records what happens to messages.
+    pub message_history_mebibytes: Option<u32>,
 }
 
 impl Process {
@@ -58,7 +58,7 @@ impl Process {
             deaths: Vec::new(),
             last_death: None,
             may_die: false,
-            message_history: None,
+            message_history_mebibytes: None,
         }
     }
 
@@ -97,7 +97,7 @@ impl Process {
             .arg("--sync-delay-file")
             .arg(self.sync_delay_file())
             .args(flags)
-            .envs(self.message_history.iter().map(|memory| (MESSAGE_HISTORY, memory)))
+            .envs(self.message_history_mebibytes.map(|size| (MESSAGE_HISTORY, size.to_string())))
             // Its configuration has it, and a process's environment is no place for one.
             .env_remove("MAYFLY_SECRET")
             // Ctrl-C reaches all of a terminal's group, and is for the experiment alone.
