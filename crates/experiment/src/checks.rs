@@ -97,6 +97,11 @@ impl<'a> Evidence<'a> {
     }
 }
 
+/// So many of these, as people write it.
+pub fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Seconds, as people read them.
 fn seconds(ms: u64) -> String {
     format!("{:.1} s", ms as f64 / 1e3)

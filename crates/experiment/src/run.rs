@@ -53,9 +53,9 @@ impl ExperimentRun<'_> {
         let reader = self.stage.client().follow_history().await?;
         let recorder = Recorder::start(reader);
         let now = self.stage.client().now().await?;
-        let (file, seed) = ((self.file.run, self.file.seed), self.file.seed);
+        let of_run = (self.file.run, self.file.seed);
         let client = self.stage.client().clone();
-        let put = self.stage.rules.put(&client, &self.file.rules, file, self.file.lasts).await;
+        let put = self.stage.rules.put(&client, &self.file.rules, of_run, self.file.lasts).await;
         if let Err(error) = put {
             self.stage.clear().await?;
             return Err(error);
@@ -63,7 +63,7 @@ impl ExperimentRun<'_> {
         let clock = RunClock::start(now.now_ms);
         let diary = Diary::new(clock);
         (self.tell)(&format!(
-            "{} programs, {:.0} s of input and faults, seed {seed}",
+            "programs: {}; input and faults for {:.0} s",
             self.file.programs.len(),
             self.file.lasts.as_secs_f64()
         ));

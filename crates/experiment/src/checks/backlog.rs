@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Evidence, Finding, seconds};
+use super::{Evidence, Finding, counted, seconds};
 use crate::lives::{Life, Rest};
 
 pub fn check<'a>(evidence: Evidence<'a>, entity: &'a str, within: Duration) -> Finding<'a> {
@@ -20,7 +20,7 @@ pub fn check<'a>(evidence: Evidence<'a>, entity: &'a str, within: Duration) -> F
                     let after = seconds(at_ms.saturating_sub(evidence.healed_ms));
                     format!("it was gone {after} after the healing")
                 }
-                None => format!("{} messages were still there", left.len()),
+                None => format!("still there: {}", counted(left.len(), "message")),
             };
             finding.fail(told, left);
         }

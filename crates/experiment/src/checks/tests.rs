@@ -279,7 +279,7 @@ fn a_backlog_is_gone_when_nothing_waits_or_is_locked_for_a_moment() {
                     (0, "q", 2, accepted("b")),
                     (11_000, "q", 1, completed()),
                 ],
-                &["1 messages were still there"],
+                &["still there: 1 message"],
             ),
             // New ones may come once it was empty.
             (

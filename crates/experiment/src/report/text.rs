@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::checks::counted;
+
 use super::{Example, Judgement, LifeLine, Report, Verdict};
 
 /// Failures of one invariant that are told one by one; a report's files have more.
@@ -11,12 +13,12 @@ const LINES_MAX: usize = 5;
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: seed {}, {} nodes", self.name, self.seed, self.nodes)?;
+        writeln!(f, "{}: seed {}, {}", self.name, self.seed, counted(self.nodes, "node"))?;
         if self.interrupted {
             writeln!(f, "  interrupted  what follows is of the time until then")?;
         }
-        let (starts, programs) = (self.starts(), self.programs.len());
-        writeln!(f, "  programs     {programs}, started {starts} times")?;
+        let starts = counted(self.starts(), "start");
+        writeln!(f, "  programs     {}, {starts}", self.programs.len())?;
         for fed in &self.sent {
             let error =
                 fed.last_error.as_ref().map_or_else(String::new, |told| format!(": {told}"));
@@ -79,9 +81,10 @@ impl Report {
 impl fmt::Display for Judgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Judgement { invariant, verdict, messages, failure_count, failures } = self;
+        let messages = counted(*messages, "message");
         let found = match failure_count {
-            0 => format!("{messages} messages"),
-            count => format!("{count} failures, {messages} messages"),
+            0 => messages,
+            count => format!("{}, {messages}", counted(*count, "failure")),
         };
         writeln!(f, "{verdict:<12} {invariant} ({found})")?;
         failures.iter().take(TOLD_MAX).try_for_each(|example| write!(f, "{example}"))?;

@@ -49,11 +49,11 @@ pub struct ExperimentArgs {
 #[derive(Debug, Subcommand)]
 enum ExperimentCommand {
     /// Run what a file describes, and say whether its invariants held
-    Run(Box<RunArgs>),
+    Run(Box<ExperimentRunArgs>),
 }
 
 #[derive(Debug, clap::Args)]
-struct RunArgs {
+struct ExperimentRunArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// What is drawn is drawn from it, in place of the file's; another every time without either
@@ -91,11 +91,11 @@ pub async fn run(args: ExperimentArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-impl RunArgs {
+impl ExperimentRunArgs {
     async fn run(&self) -> anyhow::Result<ExitCode> {
         let file = self.read()?;
         let target = self.target()?;
-        let place = Place::make(self.report.as_deref())?;
+        let place = OutputPlace::make(self.report.as_deref())?;
         let (stop, stopped) = watch::channel(false);
         let mut entities = None;
         let mut stage = None;
@@ -125,7 +125,7 @@ impl RunArgs {
         &self,
         file: &ExperimentFile,
         target: &Target,
-        place: &Place,
+        place: &OutputPlace,
         stopped: watch::Receiver<bool>,
         stage: &mut Option<Stage>,
         entities: &mut Option<RunEntities>,
@@ -213,16 +213,16 @@ impl RunArgs {
 }
 
 /// Where programs' outputs go: beside the report, or where nobody keeps them.
-enum Place {
+enum OutputPlace {
     Kept(PathBuf),
     Passing(TempDir),
 }
 
-impl Place {
-    fn make(report: Option<&Path>) -> anyhow::Result<Place> {
+impl OutputPlace {
+    fn make(report: Option<&Path>) -> anyhow::Result<OutputPlace> {
         let Some(dir) = report else {
             let dir = TempDir::with_prefix("mayfly-experiment-");
-            return Ok(Place::Passing(
+            return Ok(OutputPlace::Passing(
                 dir.context("cannot make a directory for programs' outputs")?,
             ));
         };
@@ -231,13 +231,13 @@ impl Place {
             let told = format!("--report: cannot make '{}': {error}", dir.display());
             terminal::usage(told)
         })?;
-        Ok(Place::Kept(dir.to_owned()))
+        Ok(OutputPlace::Kept(dir.to_owned()))
     }
 
     fn path(&self) -> &Path {
         match self {
-            Place::Kept(dir) => dir,
-            Place::Passing(dir) => dir.path(),
+            OutputPlace::Kept(dir) => dir,
+            OutputPlace::Passing(dir) => dir.path(),
         }
     }
 }
