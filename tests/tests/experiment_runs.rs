@@ -218,6 +218,72 @@ entity = "orders"
     Ok(())
 }
 
+/// Sessions in order, copies in subscriptions, and ids that are used twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_and_copies_in_subscriptions_are_told_apart() -> anyhow::Result<()> {
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let dir = tempfile::tempdir()?;
+    let text = r#"
+lasts = "4s"
+[cluster]
+nodes = 1
+[[queues]]
+name = "tasks"
+requires_session = true
+[[topics]]
+name = "prices"
+[[topics.subscriptions]]
+name = "all"
+[[topics.subscriptions]]
+name = "none"
+rules = [{ name = "none", filter = "1 = 0" }]
+[[programs]]
+name = "sessions"
+command = "while :; do {mayfly} receive tasks --next-session --complete --max 0 --wait 1s; done"
+[[programs]]
+name = "prices"
+command = ["{mayfly}", "receive", "prices/all", "--complete", "--follow"]
+start = "500ms"
+[[sends]]
+to = "tasks"
+count = 30
+session_id = "customer-{number % 3}"
+[[sends]]
+to = "prices"
+count = 20
+rate = 20
+message_id = "price-{number % 10}"
+[[invariants]]
+kind = "session-order"
+entity = "tasks"
+[[invariants]]
+kind = "settled"
+entity = "tasks"
+within = "30s"
+[[invariants]]
+kind = "settled"
+entity = "prices"
+within = "30s"
+[[invariants]]
+kind = "waited"
+entity = "prices/subscriptions/all"
+within = "30s"
+[[invariants]]
+kind = "completed-once"
+entity = "prices"
+"#;
+    let (done, said, report) = run(dir.path(), text)?;
+    ensure!(done.status.code() == Some(1), "{said}");
+    let of = |key: &str| -> anyhow::Result<Vec<Value>> {
+        let all = report["invariants"].as_array().context("invariants")?;
+        Ok(all.iter().map(|one| one[key].clone()).collect())
+    };
+    // Ids that are used twice are no ids: each of ten prices was completed twice in its subscription.
+    ensure!(of("failure_count")? == [0, 0, 0, 0, 10], "{said}");
+    ensure!(of("messages")? == [30, 30, 20, 20, 20], "{said}");
+    Ok(())
+}
+
 /// Ctrl-C ends input and gives a verdict; a second one ends all at once. Programs are gone either way, with all that
 /// they started, and so is what was created in a cluster that stays.
 #[tokio::test(flavor = "multi_thread")]

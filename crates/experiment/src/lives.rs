@@ -89,6 +89,11 @@ impl Life {
         self.accepted.as_ref().and(self.events.first()).map(|event| event.at_ms)
     }
 
+    /// Whether it is a topic's, which handed out all copies of it: those have lives of their own.
+    fn is_handed_out(&self) -> bool {
+        matches!(self.events.last().map(|event| &event.step), Some(Some(Step::Published(_))))
+    }
+
     /// Where it is after all that is recorded.
     pub fn rest(&self) -> Rest {
         let since_ms = self.events.first().map_or(0, |it| it.at_ms);
@@ -212,7 +217,7 @@ impl Lives {
 
     /// Lives in a queue or subscription, or in all subscriptions of a topic and in itself while it hands them out.
     pub fn of<'a>(&'a self, entity: &'a str) -> impl Iterator<Item = &'a Life> {
-        self.all.iter().filter(move |life| is_of(&life.entity, entity))
+        self.all.iter().filter(move |life| is_of(&life.entity, entity) && !life.is_handed_out())
     }
 
     /// Lives of what was sent to a queue or topic itself.
@@ -272,6 +277,10 @@ pub mod tests {
 
     pub fn deleted_on_delivery() -> Step {
         Step::Completed(v1::MessageCompleted { on_delivery: true })
+    }
+
+    pub fn published() -> Step {
+        Step::Published(v1::MessagePublished { copies: 1 })
     }
 
     pub fn abandoned() -> Step {

@@ -33,7 +33,12 @@ pub enum Target {
     Own { program: PathBuf },
     /// One that runs already, by the native addresses of some of its nodes, and where programs find it: AMQP as
     /// `host:port`, with `amqps://` before it where that speaks TLS, and HTTP.
-    Given { addresses: Vec<String>, options: ClientOptions, amqp: String, http: Option<String> },
+    Given {
+        addresses: Vec<String>,
+        options: Box<ClientOptions>,
+        amqp: String,
+        http: Option<String>,
+    },
 }
 
 /// A cluster that is ready, and what programs are told of it. Dropped, one of its own is gone.
@@ -67,7 +72,7 @@ impl Stage {
             }
             Target::Given { addresses, options, amqp, http } => {
                 let http = http.as_deref();
-                Stage::join(file, addresses, options.clone(), (amqp, http)).await
+                Stage::join(file, addresses, *options.clone(), (amqp, http)).await
             }
         }
     }

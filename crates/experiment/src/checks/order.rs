@@ -7,10 +7,13 @@ use client::v1::message_event::Step;
 use super::{Evidence, Finding};
 use crate::lives::Life;
 
+/// When a message was completed, by time and its place in the group's log.
+type Completion<'a> = (u64, u64, &'a Life);
+
 pub fn check<'a>(evidence: Evidence<'a>, entity: &'a str) -> Finding<'a> {
     let mut finding = Finding::default();
-    // By entity and session: when each was completed, by the group's log.
-    let mut sessions: BTreeMap<(&str, &str), Vec<(u64, u64, &Life)>> = BTreeMap::new();
+    // By entity and session.
+    let mut sessions: BTreeMap<(&str, &str), Vec<Completion<'_>>> = BTreeMap::new();
     for life in evidence.lives.of(entity) {
         let Some(session) = life.session_id() else { continue };
         finding.about += 1;

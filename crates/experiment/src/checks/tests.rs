@@ -11,6 +11,7 @@ use crate::timeline::MomentKind;
 
 const HEALED_MS: u64 = 10_000;
 const NOW_MS: u64 = 30_000;
+const NOTHING: &str = "no message was sent to q that this could be about";
 
 type Row = (u64, &'static str, u64, Step);
 
@@ -79,6 +80,16 @@ fn settled_is_what_somebody_completed_or_dead_lettered_with_a_reason_in_time() {
                 vec![(0, "q/subscriptions/s", 1, accepted("a"))],
                 &["message 'a' (1) is still there to be received"],
             ),
+            (
+                vec![
+                    (0, "q", 1, accepted("a")),
+                    (1, "q/subscriptions/s", 1, accepted("a")),
+                    (1, "q", 1, published()),
+                    (2, "q/subscriptions/s", 1, completed()),
+                ],
+                &[],
+            ),
+            (vec![(0, "q", 1, accepted("a")), (1, "q", 1, published())], &[NOTHING]),
             // Sent after the healing, and one that was there before.
             (
                 vec![
@@ -88,10 +99,7 @@ fn settled_is_what_somebody_completed_or_dead_lettered_with_a_reason_in_time() {
                 ],
                 &[],
             ),
-            (
-                vec![(0, "other", 1, accepted("a"))],
-                &["no message was sent to q that this could be about"],
-            ),
+            (vec![(0, "other", 1, accepted("a"))], &[NOTHING]),
         ],
     );
     let (failures, open) = told(&invariant, vec![(9_000, "q", 1, accepted("a"))], &[], 12_000);

@@ -76,10 +76,10 @@ struct ExperimentRunArgs {
     connect: Vec<String>,
     /// Where programs find that cluster over AMQP; amqps://… for TLS
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:5672")]
-    #[arg(help_heading = "Connection", requires = "connect")]
+    #[arg(requires = "connect")]
     amqp: String,
     /// Where they find it over HTTP
-    #[arg(long, value_name = "HOST:PORT", help_heading = "Connection", requires = "connect")]
+    #[arg(long, value_name = "HOST:PORT", requires = "connect")]
     http: Option<String>,
     #[command(flatten)]
     login: Login,
@@ -171,7 +171,12 @@ impl ExperimentRunArgs {
         }
         let options = ClientOptions { give_up_after: PATIENCE, ..self.login.options()? };
         let addresses = self.connect.clone();
-        Ok(Target::Given { addresses, options, amqp: self.amqp.clone(), http: self.http.clone() })
+        Ok(Target::Given {
+            addresses,
+            options: Box::new(options),
+            amqp: self.amqp.clone(),
+            http: self.http.clone(),
+        })
     }
 
     fn teller(&self) -> Tell {
