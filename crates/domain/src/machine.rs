@@ -62,7 +62,7 @@ use crate::machine::level::GroupLevel;
 use crate::machine::match_budget::MatchBudget;
 use crate::machine::nonce::Nonces;
 use crate::machine::producers::Producers;
-use crate::machine::recorder::{Names, Recorder};
+use crate::machine::recorder::Recorder;
 pub use crate::machine::relocate::entity_ranges;
 pub use crate::machine::restoration::RESTORING;
 pub use crate::machine::restore::is_restoring;
@@ -71,7 +71,7 @@ use crate::machine::savepoint::Since;
 use crate::machine::view::View;
 use crate::{
     Command, Effect, EntityId, EntityKind, Entry, Key, MessageEvent, Meta, Outcome, ReadContent,
-    Refusal, Row, Rows, SILENCE_MAX, Span, Timestamp,
+    ReadTexts, Refusal, Row, Rows, SILENCE_MAX, Span, Timestamp,
 };
 
 /// Entities kept decoded. More than that start over: the cache is for the busy ones.
@@ -93,9 +93,10 @@ pub struct Machine {
     swept_to: Option<(EntityId, Key)>,
     /// Catalog: entities per group.
     group_sizes: Option<GroupSizes>,
-    /// The steps of messages are noted.
-    notes_events: bool,
-    names: Names,
+    /// Present where the steps of messages are noted.
+    read_texts: Option<ReadTexts>,
+    /// With its step, while there is one.
+    recorder: Option<Recorder>,
     /// A step began and did not finish: what is kept may say more than the rows.
     unfinished: bool,
 }
@@ -111,10 +112,9 @@ impl Machine {
         Machine { read: Some(read), ..Machine::default() }
     }
 
-    /// Notes what happens to messages ([`Step::take_events`]).
-    pub fn noting_events(mut self) -> Machine {
-        self.notes_events = true;
-        self
+    /// Notes what happens to messages ([`Step::take_events`]), with what `read` finds in a content.
+    pub fn noting_events(self, read: ReadTexts) -> Machine {
+        Machine { read_texts: Some(read), ..self }
     }
 
     /// Begins a step over rows that hold every entry applied so far.
@@ -130,8 +130,7 @@ impl Machine {
         }
         self.unfinished = true;
         let mut view = View::new(rows);
-        let names = std::mem::take(&mut self.names);
-        view.recorder = self.notes_events.then(|| Recorder::new(names, self.read));
+        view.recorder = self.recorder.take().or_else(|| self.read_texts.map(Recorder::new));
         let meta_stored = match self.meta {
             Some(meta) => Some(meta),
             None => view.meta(),
@@ -156,8 +155,8 @@ impl Machine {
 
     /// Forgets what is kept decoded, because the rows were replaced.
     pub fn reset(&mut self) {
-        let Machine { read, notes_events, .. } = *self;
-        *self = Machine { read, notes_events, ..Machine::default() };
+        let Machine { read, read_texts, .. } = *self;
+        *self = Machine { read, read_texts, ..Machine::default() };
     }
 }
 
@@ -253,8 +252,8 @@ impl<'a, R: Rows> Step<'a, R> {
 
     /// What happened to messages in the entries applied since this was last asked, in order; nothing where
     /// nobody notes it ([`Machine::noting_events`]).
-    pub fn take_events(&mut self) -> Vec<MessageEvent> {
-        self.view.recorder.as_mut().map(Recorder::take).unwrap_or_default()
+    pub fn take_events(&mut self) -> impl Iterator<Item = MessageEvent> {
+        self.view.recorder.iter_mut().flat_map(Recorder::drain)
     }
 
     /// The last cut that the entries so far are behind.
@@ -286,8 +285,7 @@ impl<'a, R: Rows> Step<'a, R> {
         }
         self.machine.meta = Some(self.meta);
         self.machine.unfinished = false;
-        self.machine.names =
-            self.view.recorder.take().map(Recorder::into_names).unwrap_or_default();
+        self.machine.recorder = self.view.recorder.take();
         Changes { effects: self.effects, ..self.view.into_changes() }
     }
 

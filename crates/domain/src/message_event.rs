@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use crate::{ContentHeader, ReceiverId, SequenceNumber, Span, SubQueue, Timestamp};
+use bytes::Bytes;
+
+use crate::{ReceiverId, SequenceNumber, Span, SubQueue, Timestamp};
 
 /// A step of one message's life.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,8 +64,8 @@ pub enum LifeStep {
     Deferred,
     /// DLQ-14: it is in the dead-letter queue now, under the same number.
     DeadLettered {
-        reason: String,
-        description: String,
+        reason: Box<str>,
+        description: Box<str>,
     },
     /// TTL-9: gone.
     Expired {
@@ -80,8 +82,8 @@ pub enum LifeStep {
 /// How a message began its life in an entity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AcceptedMessage {
-    /// What it says of itself. Copies of a message share it.
-    pub header: Arc<ContentHeader>,
+    /// Copies of a message share it.
+    pub texts: Arc<MessageTexts>,
     /// Body and properties.
     pub size_bytes: u32,
     pub scheduled_for: Option<Timestamp>,
@@ -92,6 +94,19 @@ pub struct AcceptedMessage {
     /// FWD-7.
     pub hops: u32,
 }
+
+/// What a message says of itself that it is known by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MessageTexts {
+    pub message_id: Option<Box<str>>,
+    pub correlation_id: Option<Box<str>>,
+    pub session_id: Option<Box<str>>,
+    pub subject: Option<Box<str>>,
+    pub reply_to: Option<Box<str>>,
+}
+
+/// Reads them of a content; of one that cannot be read, none.
+pub type ReadTexts = fn(&Bytes) -> MessageTexts;
 
 /// Why a delivery that was not completed is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

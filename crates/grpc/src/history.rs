@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use domain::{
-    AcceptedMessage, GroupId, LifeStep, LockToken, MessageEvent, SubQueue, SystemProperty,
-    Timestamp,
+    AcceptedMessage, GroupId, LifeStep, LockToken, MessageEvent, MessageTexts, SubQueue, Timestamp,
 };
 use service::{Broker, HistoryChunk};
 use tokio::sync::mpsc;
@@ -137,7 +136,7 @@ fn step(event: &MessageEvent, at: Timestamp) -> Step {
         }
         LifeStep::Deferred => Step::Deferred(v1::MessageDeferred {}),
         LifeStep::DeadLettered { reason, description } => {
-            let (reason, description) = (reason.clone(), description.clone());
+            let (reason, description) = (reason.to_string(), description.to_string());
             Step::DeadLettered(v1::MessageDeadLettered { reason, description })
         }
         LifeStep::Expired { due: _ } => Step::Expired(v1::MessageExpired { late_ms }),
@@ -148,13 +147,15 @@ fn step(event: &MessageEvent, at: Timestamp) -> Step {
 }
 
 fn shown(accepted: &AcceptedMessage) -> v1::MessageAccepted {
-    let text = |property| accepted.header.texts.get(&property).cloned().unwrap_or_default();
+    let MessageTexts { message_id, correlation_id, session_id, subject, reply_to } =
+        &*accepted.texts;
+    let text = |text: &Option<Box<str>>| text.as_deref().unwrap_or_default().to_owned();
     v1::MessageAccepted {
-        message_id: text(SystemProperty::MessageId),
-        correlation_id: text(SystemProperty::CorrelationId),
-        session_id: text(SystemProperty::SessionId),
-        subject: text(SystemProperty::Subject),
-        reply_to: text(SystemProperty::ReplyTo),
+        message_id: text(message_id),
+        correlation_id: text(correlation_id),
+        session_id: text(session_id),
+        subject: text(subject),
+        reply_to: text(reply_to),
         size_bytes: accepted.size_bytes,
         scheduled_for_ms: accepted.scheduled_for.map(|at| at.0),
         expires_at_ms: accepted.expires_at.and_then(instant),

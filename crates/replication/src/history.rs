@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::mem::size_of;
 use std::sync::Arc;
 
-use domain::{GroupId, LifeStep, MessageEvent, Timestamp};
+use domain::{AcceptedMessage, GroupId, LifeStep, MessageEvent, MessageTexts, Timestamp};
 use parking_lot::Mutex;
 
-/// What a message's header takes beside the event: texts and properties of a usual size.
-const HEADER_BYTES: usize = 512;
+/// What a message's texts take beside the event, where they are of a usual size.
+const TEXTS_BYTES: usize = size_of::<AcceptedMessage>() + size_of::<MessageTexts>() + 64;
 
 /// Log entries of one group that were applied one after the other.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +23,7 @@ impl HistoryChunk {
     /// About what it takes in memory.
     fn bytes(&self) -> usize {
         let beside = |event: &MessageEvent| match &event.step {
-            LifeStep::Accepted(_) => HEADER_BYTES,
+            LifeStep::Accepted(_) => TEXTS_BYTES,
             LifeStep::DeadLettered { reason, description } => reason.len() + description.len(),
             _ => 0,
         };

@@ -7,8 +7,8 @@ mod encoded;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use domain::{
-    Arriving, ContentHeader, Delivery, MessageState, NewMessage, Outgoing, Overlay, Refusal, Span,
-    SystemProperty, Timestamp, properties_bytes, validate,
+    Arriving, ContentHeader, Delivery, MessageState, MessageTexts, NewMessage, Outgoing, Overlay,
+    Refusal, Span, SystemProperty, Timestamp, properties_bytes, validate,
 };
 use prost::Message as _;
 
@@ -92,6 +92,50 @@ pub fn header(content: &Bytes) -> Option<ContentHeader> {
         scheduled_at: message.scheduled_at_ms.map(Timestamp),
         properties,
     })
+}
+
+/// Of a stored message what it is known by: read without the rest of it.
+#[derive(prost::Message)]
+struct Known {
+    #[prost(string, optional, tag = "2")]
+    message_id: Option<String>,
+    #[prost(string, optional, tag = "3")]
+    session_id: Option<String>,
+    #[prost(string, optional, tag = "6")]
+    correlation_id: Option<String>,
+    #[prost(string, optional, tag = "7")]
+    subject: Option<String>,
+    #[prost(string, optional, tag = "9")]
+    reply_to: Option<String>,
+}
+
+/// What a message is known by, whichever protocol it came by (HIST-1). Nothing of what cannot be read.
+pub fn texts(content: &Bytes) -> MessageTexts {
+    let boxed = |text: Option<String>| text.map(String::into_boxed_str);
+    match content.first() {
+        Some(&amqp::FORMAT) => {
+            let mut texts = amqp::texts(content);
+            let mut text = |property| boxed(texts.remove(&property));
+            MessageTexts {
+                message_id: text(SystemProperty::MessageId),
+                correlation_id: text(SystemProperty::CorrelationId),
+                session_id: text(SystemProperty::SessionId),
+                subject: text(SystemProperty::Subject),
+                reply_to: text(SystemProperty::ReplyTo),
+            }
+        }
+        Some(&FORMAT) => {
+            let known = Known::decode(&content[1..]).unwrap_or_default();
+            MessageTexts {
+                message_id: boxed(known.message_id),
+                correlation_id: boxed(known.correlation_id),
+                session_id: boxed(known.session_id),
+                subject: boxed(known.subject),
+                reply_to: boxed(known.reply_to),
+            }
+        }
+        _ => MessageTexts::default(),
+    }
 }
 
 /// Broker properties that are texts.
@@ -292,6 +336,28 @@ mod tests {
                 texts: [(SystemProperty::Subject, Some("new".into()))].into(),
                 scheduled_at: None,
             })),
+        }
+    }
+
+    #[test]
+    fn hist_1_what_a_message_is_known_by_is_read_without_the_rest() {
+        let message = v1::Message {
+            body: "body".into(),
+            message_id: Some("m".into()),
+            session_id: Some("s".into()),
+            correlation_id: Some("c".into()),
+            subject: Some("u".into()),
+            reply_to: Some("r".into()),
+            to: Some("elsewhere".into()),
+            ..message()
+        };
+        let known = texts(&encode(&message));
+        let MessageTexts { message_id, correlation_id, session_id, subject, reply_to } = &known;
+        let told = [message_id, correlation_id, session_id, subject, reply_to];
+        assert_eq!(told.map(Option::as_deref), ["m", "c", "s", "u", "r"].map(Some));
+        assert_eq!(texts(&encode(&v1::Message::default())), MessageTexts::default());
+        for unreadable in [&b"no content"[..], b"", &[FORMAT, 0xff]] {
+            assert_eq!(texts(&Bytes::from_static(unreadable)), MessageTexts::default());
         }
     }
 

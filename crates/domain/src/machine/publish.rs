@@ -18,8 +18,8 @@ use crate::machine::place::Move;
 use crate::machine::rules::{Copy, Made};
 use crate::{
     AcceptedMessage, COPIES_MAX, ContentHeader, DeadlineKind, EntityId, Fired, Key, LifeStep,
-    MessageRow, NewMessage, Outcome, Properties, Refusal, Row, Rows, ScheduledRow, Send,
-    SequenceNumber, SessionId, Span, Subject, SystemProperty, SystemValue, Timestamp, Travel,
+    MessageRow, MessageTexts, NewMessage, Outcome, Properties, Refusal, Row, Rows, ScheduledRow,
+    Send, SequenceNumber, SessionId, Span, Subject, SystemProperty, SystemValue, Timestamp, Travel,
     UnmatchedRow, Value,
 };
 
@@ -352,8 +352,8 @@ impl Published {
         if let Some(since) = &mut step.since {
             since.note_copies(copies.len());
         }
-        let header = step.view.header_to_note(&self.content);
-        if header.is_some()
+        let texts = step.view.texts_to_note(&self.content);
+        if texts.is_some()
             && let Ok(topic) = step.open(self.topic)
         {
             let copies = u32::try_from(copies.len()).unwrap_or(u32::MAX);
@@ -363,7 +363,7 @@ impl Published {
         for copy in copies {
             let subscription = step.open(copy.subscription);
             let mut subscription = subscription.expect("a topic's subscription is there");
-            self.copy_to(&mut subscription, copy.made, header.clone());
+            self.copy_to(&mut subscription, copy.made, texts.clone());
         }
     }
 
@@ -400,7 +400,7 @@ impl Published {
         &self,
         subscription: &mut EntityStep<'_, R>,
         made: Made,
-        header: Option<Arc<ContentHeader>>,
+        texts: Option<Arc<MessageTexts>>,
     ) {
         let number = subscription.next_sequence();
         let requires_session = subscription.properties().requires_session;
@@ -444,9 +444,9 @@ impl Published {
         subscription.state.counts.accepted += 1;
         subscription.state.size_bytes += u64::from(message.size_bytes);
         let mut messages = subscription.messages();
-        if let Some(header) = header {
+        if let Some(texts) = texts {
             let accepted = AcceptedMessage {
-                header,
+                texts,
                 size_bytes: self.size_bytes,
                 scheduled_for: None,
                 expires_at: Some(messages.row.expires_at(&message)),

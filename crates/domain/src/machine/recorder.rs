@@ -1,40 +1,35 @@
 //! What happens to messages, written down for whoever records it, while an entry is applied.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::vec::Drain;
 
 use bytes::Bytes;
 
 use crate::machine::view::View;
 use crate::{
-    ContentHeader, EntityRow, LifeStep, MessageEvent, QueueId, ReadContent, SequenceNumber,
+    EntityId, EntityRow, LifeStep, MessageEvent, MessageTexts, QueueId, ReadTexts, SequenceNumber,
 };
 
 /// Names kept. More than that start over.
 const NAMES_MAX: usize = 16 * 1024;
 
-/// The names of entities, kept from step to step.
-#[derive(Default)]
-pub(super) struct Names(HashMap<crate::EntityId, Arc<str>>);
-
 /// The steps of messages since they were last taken.
 pub(super) struct Recorder {
-    names: Names,
-    read: Option<ReadContent>,
+    /// Of the entities that were told of.
+    names: BTreeMap<EntityId, Arc<str>>,
+    read: ReadTexts,
     events: Vec<MessageEvent>,
 }
 
 impl Recorder {
-    pub fn new(names: Names, read: Option<ReadContent>) -> Recorder {
-        Recorder { names, read, events: Vec::new() }
+    pub fn new(read: ReadTexts) -> Recorder {
+        Recorder { names: BTreeMap::new(), read, events: Vec::new() }
     }
 
-    pub fn take(&mut self) -> Vec<MessageEvent> {
-        std::mem::take(&mut self.events)
-    }
-
-    pub fn into_names(self) -> Names {
-        self.names
+    /// What was noted, in order.
+    pub fn drain(&mut self) -> Drain<'_, MessageEvent> {
+        self.events.drain(..)
     }
 
     pub fn len(&self) -> usize {
@@ -47,11 +42,11 @@ impl Recorder {
     }
 
     fn note(&mut self, row: &EntityRow, queue: QueueId, number: SequenceNumber, step: LifeStep) {
-        let names = &mut self.names.0;
-        if names.len() >= NAMES_MAX {
-            names.clear();
+        if self.names.len() >= NAMES_MAX {
+            self.names.clear();
         }
-        let entity = names.entry(queue.entity).or_insert_with(|| row.name.as_str().into()).clone();
+        let entity =
+            self.names.entry(queue.entity).or_insert_with(|| row.name.as_str().into()).clone();
         self.events.push(MessageEvent { entity, sub: queue.sub, number, step });
     }
 }
@@ -71,9 +66,8 @@ impl<R> View<R> {
     }
 
     /// What a content says of itself, where steps are noted.
-    pub fn header_to_note(&self, content: &Bytes) -> Option<Arc<ContentHeader>> {
+    pub fn texts_to_note(&self, content: &Bytes) -> Option<Arc<MessageTexts>> {
         let recorder = self.recorder.as_ref()?;
-        let header = recorder.read.and_then(|read| read(content));
-        Some(Arc::new(header.unwrap_or_default()))
+        Some(Arc::new((recorder.read)(content)))
     }
 }

@@ -94,7 +94,7 @@ impl<R: Rows> EntityStep<'_, R> {
         message: &NewMessage,
         hops: u32,
     ) {
-        let Some(header) = self.view.header_to_note(&message.content) else { return };
+        let Some(texts) = self.view.texts_to_note(&message.content) else { return };
         // FWD-14: on its way to another entity it waits there.
         let waits = queue.sub == SubQueue::Main;
         let scheduled_for = message.scheduled_at.filter(|due| waits && *due > self.at);
@@ -102,7 +102,7 @@ impl<R: Rows> EntityStep<'_, R> {
         let expires_at = scheduled_for.is_none().then(|| self.at.plus(ttl));
         let (size_bytes, published_as) = (message.size_bytes, None);
         let accepted =
-            AcceptedMessage { header, size_bytes, scheduled_for, expires_at, published_as, hops };
+            AcceptedMessage { texts, size_bytes, scheduled_for, expires_at, published_as, hops };
         self.view.note_event(self.row, queue, number, || LifeStep::Accepted(accepted.into()));
     }
 

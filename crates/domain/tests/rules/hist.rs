@@ -25,9 +25,7 @@ fn told(event: &MessageEvent) -> String {
             let until = until.map(|at| format!(" until {}", instant(at)));
             let due = accepted.scheduled_for.map(|at| format!(" for {}", instant(at)));
             let of = accepted.published_as.map(|number| format!(" of {number}"));
-            let texts = &accepted.header.texts;
-            let id = texts.get(&domain::SystemProperty::MessageId);
-            let id = id.map(|id| format!(" as {id}"));
+            let id = accepted.texts.message_id.as_ref().map(|id| format!(" as {id}"));
             let parts = [id, of, due, until].map(Option::unwrap_or_default).concat();
             format!("accepted{parts}")
         }

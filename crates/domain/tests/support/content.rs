@@ -2,7 +2,7 @@
 //! number, and a broker property.
 
 use bytes::Bytes;
-use domain::{ContentHeader, SystemProperty, Value};
+use domain::{ContentHeader, MessageTexts, SystemProperty, Value};
 
 /// What rules see of such a content. What is none has no properties.
 pub fn read(content: &Bytes) -> Option<ContentHeader> {
@@ -24,4 +24,17 @@ pub fn read(content: &Bytes) -> Option<ContentHeader> {
         }
     }
     Some(header)
+}
+
+/// What such a message is known by.
+pub fn texts(content: &Bytes) -> MessageTexts {
+    let header = read(content).unwrap_or_default();
+    let text = |property| header.texts.get(&property).map(|text| text.as_str().into());
+    MessageTexts {
+        message_id: text(SystemProperty::MessageId),
+        correlation_id: text(SystemProperty::CorrelationId),
+        session_id: text(SystemProperty::SessionId),
+        subject: text(SystemProperty::Subject),
+        reply_to: text(SystemProperty::ReplyTo),
+    }
 }

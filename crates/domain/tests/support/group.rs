@@ -49,7 +49,7 @@ impl Group {
     pub fn over(rows: MemoryRows) -> Group {
         Group {
             now: EPOCH,
-            machine: Machine::reading(content::read).noting_events(),
+            machine: Machine::reading(content::read).noting_events(content::texts),
             plain: rows.clone(),
             base: rows.clone(),
             log: Vec::new(),
@@ -98,7 +98,7 @@ impl Group {
 
         let mut step = self.machine.step(&self.rows);
         let outcomes: Vec<_> = entries.iter().map(|entry| step.apply(entry.clone())).collect();
-        let events = step.take_events();
+        let events: Vec<MessageEvent> = step.take_events().collect();
         let changes = step.finish();
         check_writes(&self.rows, &changes);
         self.written = changes.writes.len();

@@ -39,7 +39,7 @@ impl Applier {
     pub fn new(replica: Arc<Replica>, gapless: bool) -> Applier {
         let machine = Machine::reading(wire::content::header);
         let machine = match replica.history {
-            Some(_) => machine.noting_events(),
+            Some(_) => machine.noting_events(wire::content::texts),
             None => machine,
         };
         Applier { rows: replica.store.machine(replica.group), replica, machine, gapless }
@@ -94,8 +94,7 @@ impl Applier {
                     })?;
                     let outcomes = step.apply(decoded);
                     let (index, at) = (entry.log_id.index, step.at());
-                    let events = step.take_events().into_iter();
-                    happened.extend(events.map(|event| (index, at, event)));
+                    happened.extend(step.take_events().map(|event| (index, at, event)));
                     outcomes
                 }
                 Payload::Membership(membership) => {

@@ -1,6 +1,8 @@
 //! What rules see of a content that came over AMQP: it is stored as it was sent (part 3 of the
 //! standard), and every replica reads it here (RULE-4). What a message is in full, `amqp` knows.
 
+use std::collections::BTreeMap;
+
 use domain::{ContentHeader, Span, SystemProperty, Timestamp, Value};
 
 use super::encoded::{Input, Plain};
@@ -28,6 +30,18 @@ pub(super) fn header(content: &[u8]) -> Option<ContentHeader> {
         }
     }
     Some(found.finish())
+}
+
+/// The texts among the properties; the sections behind them are not looked at.
+pub(super) fn texts(content: &[u8]) -> BTreeMap<SystemProperty, String> {
+    let mut input = Input(content);
+    while let Some((descriptor, section)) = input.value().and_then(|value| value.section()) {
+        if number(descriptor) == Some(PROPERTIES) {
+            let mut found = Found::default();
+            return found.properties(section).map_or_else(BTreeMap::new, |()| found.header.texts);
+        }
+    }
+    BTreeMap::new()
 }
 
 /// A section's descriptor. Its symbol is rare, and allowed.

@@ -204,8 +204,8 @@ impl<R: Rows> Messages<'_, R> {
 /// As the message tells it itself (DLQ-8).
 fn dead_lettered(message: &MessageRow) -> LifeStep {
     let told = |name| match message.overlay.as_ref().and_then(|overlay| overlay.set.get(name)) {
-        Some(Value::String(text)) => text.clone(),
-        _ => String::new(),
+        Some(Value::String(text)) => text.as_str().into(),
+        _ => Box::default(),
     };
     LifeStep::DeadLettered {
         reason: told(DEAD_LETTER_REASON),

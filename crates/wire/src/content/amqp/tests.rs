@@ -164,6 +164,11 @@ fn ttl_27_rule_30_a_header_comes_first_and_ids_are_what_they_say() {
     assert_eq!(header(&[0, 0x53, 0x73, 0x45]), Some(ContentHeader::default()));
     let named = [&[0][..], &symbol("amqp:properties:list"), &[0xc0, 3, 1, 0x53, 7]].concat();
     assert_eq!(header(&named).unwrap().texts[&SystemProperty::MessageId], "7");
+    // The same by itself, behind other sections and before those that nobody reads.
+    let annotations = map(0x72, &[("x", &[0x41])]);
+    let behind = [&annotations[..], &named, &[0xff]].concat();
+    assert_eq!(texts(&behind)[&SystemProperty::MessageId], "7");
+    assert_eq!(texts(&annotations), BTreeMap::new());
 }
 
 proptest! {
@@ -171,6 +176,6 @@ proptest! {
     #[test]
     fn any_bytes_are_read_or_not(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let framed = [&[0, 0x53, 0x74][..], &bytes].concat();
-        let _ = (header(&bytes), header(&framed));
+        let _ = (header(&bytes), header(&framed), texts(&bytes), texts(&framed));
     }
 }
