@@ -248,3 +248,63 @@ impl fmt::Display for Verdict {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lives::tests::{accepted, completed, lives};
+
+    /// The report of a run in which one message was to be completed by 5 s, seen at 7 s.
+    fn report(is_completed: bool, healed_ms: u64, lost: bool, whole: Option<&str>) -> Report {
+        let text = "[[sends]]\nto = \"q\"\ncount = 1\n\
+                    [[invariants]]\nkind = \"settled\"\nentity = \"q\"\nwithin = \"5s\"\n\
+                    [[invariants]]\nkind = \"backlog-cleared\"\nentity = \"q\"\nwithin = \"5s\"\n";
+        let file = ExperimentFile::parse(text, "f.toml", 1, None).expect("it is right");
+        let mut events = vec![(1_000, "q", 1, accepted("a"))];
+        events.extend(is_completed.then(|| (2_000, "q", 1, completed())));
+        Report::new(Known {
+            file: &file,
+            command: String::new(),
+            started: UNIX_EPOCH,
+            nodes: 1,
+            interrupted: false,
+            begun_ms: 1_000,
+            healed_ms,
+            now_ms: 8_000,
+            whole: whole.map(str::to_owned),
+            lives: &lives(events),
+            gaps: Vec::from_iter(lost.then_some(HistoryGap {
+                group: 1,
+                first_index: 2,
+                last_index: 3,
+            })),
+            moments: Vec::new(),
+            node_faults: Vec::new(),
+            rules: Vec::new(),
+            fed: Vec::new(),
+            logs: PathBuf::new(),
+        })
+    }
+
+    #[test]
+    fn what_nobody_saw_is_unknown() {
+        use Verdict::{Broken, Held, Unknown};
+        for (is_completed, healed_ms, lost, whole, each, all) in [
+            (true, 2_500, false, None, [Held, Held], Held),
+            (false, 2_500, false, None, [Broken, Broken], Broken),
+            // One of them may still come true.
+            (false, 7_000, false, None, [Broken, Unknown], Broken),
+            (true, 2_500, true, None, [Unknown, Unknown], Unknown),
+            (false, 2_500, true, None, [Unknown, Unknown], Unknown),
+            (true, 2_500, false, Some("node 1 is down"), [Held, Held], Unknown),
+            (false, 2_500, false, Some("node 1 is down"), [Broken, Broken], Broken),
+        ] {
+            let report = report(is_completed, healed_ms, lost, whole);
+            let found: Vec<Verdict> = report.invariants.iter().map(|of| of.verdict).collect();
+            assert_eq!((&found[..], report.verdict), (&each[..], all), "{report}");
+        }
+        let told = report(false, 2_500, true, None).to_string();
+        assert!(told.contains("the record of group 1 lacks entries 2 to 3"), "{told}");
+        assert!(told.ends_with("whether every invariant held is unknown"), "{told}");
+    }
+}

@@ -14,7 +14,7 @@ use super::TimeText;
 pub enum Invariant {
     /// Every message was completed, or is in the dead-letter queue with a reason, at most so long after it was sent, or
     /// came out where it was scheduled. Forwarded is settled here: the next entity has an invariant of its own. What
-    /// was taken by receiving and deleting counts with `receive_and_delete` only, as nobody said that it was processed.
+    /// was taken by receiving and deleting counts with `receive_and_delete` only, as nobody said that it was processed (HIST-5).
     Settled { entity: String, within: Duration, receive_and_delete: bool },
     /// No message id was completed twice, neither one message nor two of the same id; those without an id are left out.
     CompletedOnce { entity: String },
