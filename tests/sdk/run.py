@@ -34,6 +34,7 @@ from ends import Ends, table as table_of_ends, write_table as write_table_of_end
 from environment import HERE, CannotInstall, Command, NoToolchain
 from examples import run_examples
 from expected import failures
+from experiments import run_experiments
 from failover import Failover
 from recipes import run_recipes
 from sdks import SDKS, Ready
@@ -227,7 +228,7 @@ def main() -> int:
             wrong = run_together(ready, binary, directory, args.only, args.write_table)
             wrong += run_alone(ready, binary, directory / "alone", args.only)
             if not args.only and not args.sdk:
-                wrong += [*run_strings(binary), *run_recipes(binary)]
+                wrong += [*run_strings(binary), *run_recipes(binary), *run_experiments(binary)]
     for line in wrong:
         print(f"FAILED {line}")
     print(f"SDKs: {len(wrong)} failures, {time.monotonic() - started:.0f} s")

@@ -65,6 +65,8 @@ pub struct Settings {
     pub keys: bool,
     /// What all nodes begin as, where that is another release.
     pub previous: Option<PathBuf>,
+    /// Nodes record what happens to messages, each in so many mebibytes of memory. None: they do not.
+    pub message_history_mebibytes: Option<u32>,
 }
 
 /// Running nodes. Dropped, those that were started here are killed and their files removed.
@@ -81,6 +83,8 @@ pub struct Cluster {
     entries: Vec<String>,
     /// The same over AMQP; of somebody else's cluster nobody knows.
     amqp: Vec<String>,
+    /// And over HTTP, past all links.
+    http: Vec<String>,
     direct: BTreeMap<u64, String>,
     /// What clients prove themselves with, and whom they trust.
     login: ClientOptions,
@@ -138,6 +142,7 @@ impl Cluster {
             disks: BTreeMap::new(),
             entries: Vec::new(),
             amqp: Vec::new(),
+            http: Vec::new(),
             direct: BTreeMap::new(),
             login: ClientOptions::default(),
             certificates: None,
@@ -169,6 +174,7 @@ impl Cluster {
             disks: BTreeMap::new(),
             entries: addresses.to_vec(),
             amqp: Vec::new(),
+            http: Vec::new(),
             direct: nodes.map(|node| (node.id, node.grpc_address)).collect(),
             // As it is by the addresses: one that says https makes all of them so.
             login: client.options().clone(),
@@ -226,6 +232,7 @@ impl Cluster {
             let log = home.join("node.log");
             let program = settings.previous.as_ref().unwrap_or(&settings.program).clone();
             let mut process = Process::new(program, path, log, data);
+            process.message_history_mebibytes = settings.message_history_mebibytes;
             if let Some(namespaces) = &self.namespaces {
                 process.wrapper = namespaces.wrapper(*id);
             }
@@ -267,6 +274,7 @@ impl Cluster {
         self.direct = own.iter().map(|(id, addresses)| (*id, addresses.grpc.clone())).collect();
         self.entries = entries.into_values().collect();
         self.amqp = amqp;
+        self.http = own.values().map(|addresses| addresses.http.clone()).collect();
         Ok((own, all))
     }
 
@@ -280,6 +288,7 @@ impl Cluster {
         self.direct = (1..=nodes).map(|id| (id, at(&made.unhurt_address_of(id)).grpc)).collect();
         self.entries = seen.values().map(|addresses| addresses.grpc.clone()).collect();
         self.amqp = seen.values().map(|addresses| addresses.amqp.clone()).collect();
+        self.http = seen.values().map(|addresses| addresses.http.clone()).collect();
         self.login.secret = Some(format!("{:032x}", rand::random::<u128>()));
         self.namespaces = Some(made);
         let listening = (1..=nodes).map(|id| (id, at("0.0.0.0"))).collect();
@@ -385,6 +394,24 @@ impl Cluster {
         let root = || self.login.secret.clone().map(|secret| AmqpLogin::new(ROOT, secret));
         let login = self.client_key.as_ref().map(ClientKey::login).or_else(root);
         AmqpEntries { addresses: self.amqp.clone(), login }
+    }
+
+    /// Where clients over HTTP enter, and clients of the native API, which links that can be hurt lead to.
+    pub fn http_and_grpc(&self) -> (&[String], &[String]) {
+        (&self.http, &self.entries)
+    }
+
+    /// Undoes what was done to links, and starts nodes that do not run.
+    ///
+    /// # Errors
+    /// A link cannot be set, or a process cannot be started.
+    pub fn put_right(&mut self) -> Result<(), Error> {
+        self.heal()?;
+        for process in self.nodes.values_mut() {
+            process.revive()?;
+            process.start(&[])?;
+        }
+        Ok(())
     }
 
     /// A client of one node, past all links: for looking, not for load.

@@ -133,6 +133,7 @@ impl Experiment {
                     tls,
                     keys,
                     previous: previous.clone(),
+                    message_history_mebibytes: None,
                 };
                 Ok((Cluster::start(&settings).await?, plan))
             }

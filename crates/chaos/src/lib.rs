@@ -34,12 +34,13 @@ mod watcher;
 
 pub use check::{Promise, Violation, check};
 pub use clock::Clock;
-pub use cluster::{SmallDisk, free_ports};
+pub use cluster::{AmqpEntries, AmqpLogin, Cluster, Settings, SmallDisk, free_ports};
 pub use entity::{Entities, Entity, Kind};
 pub use error::Error;
 pub use experiment::{Experiment, Target, Tell};
+pub use faults::{Happened, carry_out, watch_while};
 pub use history::{Answer, Call, Delivered, Held, History, How, Open, Recorder, Sent, Token, What};
-pub use plan::{FaultKind, Planned, parse_schedule, upgrades};
+pub use plan::{Direction, Draw, FaultKind, Others, Planned, Victim, parse_schedule, upgrades};
 pub use report::Report;
 pub use run::{Counters, End, Found, Resting, Restored, Run};
 pub use workloads::Workload;

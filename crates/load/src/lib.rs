@@ -56,6 +56,7 @@ pub use report::{
 };
 pub use run::{LoadResult, LoadRun};
 pub use target::{Spoken, Target, TargetAddress};
+pub use template::{Origin, Template};
 pub use workers::{Notice, Worker, WorkerAddresses, WorkerTls, WorkersRun};
 
 /// Why a run could not be begun.

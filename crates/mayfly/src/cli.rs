@@ -64,6 +64,8 @@ enum Command {
     Load(commands::load::LoadArgs),
     /// Hurt a cluster under load, and check everything clients were told
     Chaos(commands::chaos::ChaosArgs),
+    /// Run programs of one's own under faults, and check what became of their messages
+    Experiment(commands::experiment::ExperimentArgs),
     /// Whether nodes can serve, for probes; exit code 1 if one cannot
     Health(commands::health::HealthArgs),
     /// Nodes, groups and leaders
@@ -135,6 +137,7 @@ impl Cli {
             Command::Bench(args) => commands::bench::run(args).await?,
             Command::Load(args) => return commands::load::run(args).await,
             Command::Chaos(args) => return commands::chaos::run(args).await,
+            Command::Experiment(args) => return commands::experiment::run(args).await,
             Command::Health(args) => return commands::health::run(args).await,
             Command::Cluster(args) => commands::cluster::run(args).await?,
             Command::Config(args) => commands::config::run(&args, std::env::args_os().collect())?,

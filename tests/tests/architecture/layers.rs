@@ -10,6 +10,7 @@ mod client;
 mod definitions;
 mod domain;
 mod engine;
+mod experiment;
 mod grpc;
 mod http;
 mod load;
@@ -48,6 +49,7 @@ pub const CRATES: &[(&str, &[Layer])] = &[
     ("workload", workload::LAYERS),
     ("load", load::LAYERS),
     ("chaos", chaos::LAYERS),
+    ("experiment", experiment::LAYERS),
     ("simulation", simulation::LAYERS),
     ("mayfly", mayfly::LAYERS),
 ];

@@ -80,6 +80,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     // And what hurts a cluster speaks what it speaks.
     ("chaos", &["amqp-client", "amqp-protocol", "client"]),
+    // Of `chaos` clusters and what hurts them; of `definitions` and `fault-rules` what files say; of `load` texts with
+    // fields, which it sends.
+    ("experiment", &["chaos", "client", "definitions", "fault-rules", "load"]),
     ("simulation", &["domain", "engine", "replication", "store", "wire"]),
     // Of tests only.
     ("fuzz", &[]),
@@ -94,6 +97,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "client",
             "definitions",
             "domain",
+            "experiment",
             "fault-rules",
             "grpc",
             "http",
@@ -148,6 +152,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "workload",
             "load",
             "chaos",
+            "experiment",
             "simulation",
             "mayfly",
         ],

@@ -137,6 +137,7 @@ impl Cluster {
         let text = Text { data: &data, listen, synced, secret, tls: &tls, keys: &keys };
         std::fs::write(&path, text.guest()).map_err(Error::io(path.display().to_string()))?;
         let mut process = Process::new(settings.program.clone(), path, home.join("node.log"), data);
+        process.message_history_mebibytes = settings.message_history_mebibytes;
         let seeds: Vec<&str> = self.direct.values().map(String::as_str).collect();
         process.start(&[format!("--join={}", seeds.join(","))])?;
         Ok(Guest { process, home, grpc: addresses.grpc })

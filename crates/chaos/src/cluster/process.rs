@@ -16,6 +16,9 @@ use crate::Error;
 /// How long a node may take to hand everything over and end.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
+/// How its settings are told of it.
+const MESSAGE_HISTORY: &str = "MAYFLY_MESSAGE_HISTORY";
+
 /// At least between two starts of a node that ends by itself.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
@@ -37,6 +40,8 @@ pub struct Process {
     pub last_death: Option<String>,
     /// It was given a reason to end by itself: its data were harmed, or its disk filled.
     pub may_die: bool,
+    /// The memory in which it records what happens to messages.
+    pub message_history_mebibytes: Option<u32>,
 }
 
 impl Process {
@@ -53,6 +58,7 @@ impl Process {
             deaths: Vec::new(),
             last_death: None,
             may_die: false,
+            message_history_mebibytes: None,
         }
     }
 
@@ -91,6 +97,7 @@ impl Process {
             .arg("--sync-delay-file")
             .arg(self.sync_delay_file())
             .args(flags)
+            .envs(self.message_history_mebibytes.map(|size| (MESSAGE_HISTORY, size.to_string())))
             // Its configuration has it, and a process's environment is no place for one.
             .env_remove("MAYFLY_SECRET")
             // Ctrl-C reaches all of a terminal's group, and is for the experiment alone.

@@ -138,11 +138,7 @@ impl<'a> Course<'a> {
     /// Whatever is still wrong is put right, and the cluster must become whole by itself.
     pub async fn heal(&mut self) -> Result<(), Error> {
         (self.tell)("healing");
-        self.cluster.heal()?;
-        for process in self.cluster.nodes.values_mut() {
-            process.revive()?;
-            process.start(&[])?;
-        }
+        self.cluster.put_right()?;
         if let Err(told) = self.cluster.dismiss(WHOLE_WITHIN).await? {
             self.not_recovered(told);
         }

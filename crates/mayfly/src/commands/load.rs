@@ -1,7 +1,6 @@
 //! `mayfly load`.
 
 mod compare;
-mod entities;
 mod run;
 mod secret;
 mod shipped;

@@ -15,11 +15,11 @@ use load::{
 };
 use tokio::sync::watch;
 
-use super::entities::RunEntities;
 use super::secret::WorkerSecret;
 use super::shipped::{self, ShippedLoad};
 use super::view::Screen;
 use crate::commands::bench::Spoken;
+use crate::commands::run_entities::RunEntities;
 use crate::connect::{Connect, authorities};
 use crate::interruption::{self, INTERRUPTED};
 use crate::terminal;

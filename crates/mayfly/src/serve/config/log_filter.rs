@@ -6,7 +6,7 @@ use tracing_subscriber::EnvFilter;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Where a node's records come from: the crates of this workspace that it is made of.
-const OURS: [&str; 26] = [
+const OURS: [&str; 27] = [
     "amqp",
     "amqp_client",
     "amqp_protocol",
@@ -19,6 +19,7 @@ const OURS: [&str; 26] = [
     "definitions",
     "domain",
     "engine",
+    "experiment",
     "fault_rules",
     "grpc",
     "http",

@@ -1,4 +1,4 @@
-//! The entities of a load file: created before a run, and removed after it.
+//! The entities of a file that is run: created before it, and removed after it.
 
 use client::Client;
 use definitions::{Change, Definitions, EntityPath, Found, Options, Properties, Step};
@@ -6,7 +6,7 @@ use definitions::{Change, Definitions, EntityPath, Found, Options, Properties, S
 use crate::{terminal, topology};
 
 /// What a run has created.
-pub(super) struct RunEntities {
+pub struct RunEntities {
     client: Client,
     /// Queues and topics; subscriptions go with their topics.
     created: Vec<EntityPath>,

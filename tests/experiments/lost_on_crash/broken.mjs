@@ -1,0 +1,16 @@
+// Takes orders and sends receipts. Each order is deleted as it is handed over: what is in hand when the program ends is
+// lost.
+import { setTimeout as sleep } from "node:timers/promises";
+import { ServiceBusClient } from "../../sdk/js/sdk.mjs";
+
+const client = new ServiceBusClient(process.env.MAYFLY_CONNECTION_STRING);
+const orders = client.createReceiver("orders", { receiveMode: "receiveAndDelete" });
+const receipts = client.createSender("receipts");
+for (;;) {
+  for (const order of await orders.receiveMessages(10, { maxWaitTimeInMs: 1000 })) {
+    await sleep(50); // The work.
+    const messageId = `receipt-${order.messageId}`;
+    await receipts.sendMessages({ body: "done", correlationId: order.messageId, messageId });
+    console.log(`done: ${order.messageId}`);
+  }
+}
