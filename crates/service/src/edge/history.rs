@@ -9,7 +9,8 @@ use crate::edge::cluster::Cluster;
 use crate::error::{Error, Result};
 
 const NOT_RECORDED: Refusal = Refusal::InvalidOperation {
-    why: "what happens to messages is not recorded; start every node with --message-history and a size, as 64MiB",
+    why: "what happens to messages is not recorded; start every node with --message-history and a size \
+          in mebibytes, as 64",
 };
 
 impl Cluster<'_> {

@@ -16,6 +16,7 @@ pub const LAYERS: &[Layer] = &[
     (
         &[
             "backups",
+            "history",
             "messaging",
             "receive_stream",
             "send_stream",
