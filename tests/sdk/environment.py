@@ -210,6 +210,12 @@ def _java_home(name: str) -> tuple[Command, Path]:
     return [java, *JAVA_FLAGS, "-cp", f"{classes}:{jars}/*"], jars
 
 
+def java_command() -> Command:
+    """Java with the jars of the SDK, which runs a program of one file."""
+    java, _ = _java_home("java")
+    return java
+
+
 def install_java() -> Installed:
     java, jars = _java_home("java")
     jar = next(jars.glob("azure-messaging-servicebus-*.jar"))

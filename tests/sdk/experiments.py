@@ -20,14 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from environment import HERE, CannotInstall, node_home, python_home
+from environment import HERE, CannotInstall, NoToolchain, java_command, node_home, python_home
 
 EXPERIMENTS = HERE.parent / "experiments"
 RUN_MAX = 120  # Seconds one run may take, on a busy machine.
 AT_ONCE = 5  # Most of their time is waiting.
 SAID_MAX = 4000  # Characters of what a run that went wrong has said.
 HELD, BROKEN = 0, 1  # Exit codes.
-INTERPRETERS = {"py": "python3", "mjs": "node"}
 # By experiment: in which languages it is, and what each failure of the program that is wrong begins or ends with, by
 # the beginning of the invariant that it breaks.
 EXPECTED: Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
@@ -35,8 +34,12 @@ EXPECTED: Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
         ("py", "mjs"),
         {"every message of orders": "nobody said that it was processed", "every request": "has no reply"},
     ),
-    "not_idempotent": (("py", "mjs"), {"every request": "has 2 replies"}),
-    "ignored_lock_loss": (("py",), {"no lock of orders": "was lost after 5", "every request": "has 2 replies"}),
+    "not_idempotent": (("py", "mjs", "java"), {"every request": "has 2 replies"}),
+    "ignored_lock_loss": (
+        ("py", "mjs", "java"),
+        {"no lock of orders": "was lost after 5", "every request": "has 2 replies"},
+    ),
+    "gave_up_when_busy": (("py", "mjs", "java"), {"every request": "has no reply"}),
 }  # fmt: skip
 
 
@@ -49,10 +52,14 @@ class Run:
     def name(self) -> str:
         return f"{self.experiment}/{self.program}"
 
-    def problems(self, mayfly: Path, env: Mapping[str, str], directory: Path) -> list[str]:
+    @property
+    def language(self) -> str:
+        return self.program.split(".")[1]
+
+    def problems(self, mayfly: Path, given: "Interpreters", directory: Path) -> list[str]:
         """What is not as it should be."""
         folder, out = EXPERIMENTS / self.experiment, directory / self.experiment / self.program
-        worker = f"{INTERPRETERS[self.program.split('.')[1]]} {self.program}"
+        worker, env = f"{given.of[self.language]} {self.program}", given.env
         command = [mayfly, "experiment", "run", "experiment.toml", "--seed", "1", "--report", out]
         try:
             done = subprocess.run(
@@ -98,21 +105,34 @@ def all_runs(only: str | None) -> list[Run]:
     ]
 
 
-def environment() -> dict[str, str]:
-    """What finds the interpreters with the SDKs."""
+@dataclass(frozen=True)
+class Interpreters:
+    """What runs the programs, and the environment in which it finds the SDKs."""
+
+    of: Mapping[str, str]
+    env: Mapping[str, str]
+
+
+def interpreters() -> Interpreters:
     python = python_home("python", HERE / "python/requirements.txt")
     node, modules = node_home("js", HERE / "js")
     path = os.pathsep.join([str(python / "bin"), str(node.parent), os.environ.get("PATH", "")])
     own = {"PATH": path, "MAYFLY_SDK_MODULES": str(modules), "PYTHONDONTWRITEBYTECODE": "1"}
-    return {**os.environ, **own}
+    of = {"py": "python3", "mjs": "node"}
+    try:
+        of["java"] = " ".join(map(str, java_command()))
+    except NoToolchain as lacking:
+        print(f"SKIPPED: experiments in Java, as this machine has no {lacking}")
+    return Interpreters(of, {**os.environ, **own})
 
 
 def run_experiments(mayfly: Path, only: str | None = None) -> list[str]:
     """What is wrong. May say `CannotInstall`."""
-    started, env, runs = time.monotonic(), environment(), all_runs(only)
+    started, given = time.monotonic(), interpreters()
+    runs = [run for run in all_runs(only) if run.language in given.of]
     with tempfile.TemporaryDirectory(prefix="mayfly-experiments-") as name:
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            found = pool.map(lambda run: run.problems(mayfly, env, Path(name)), runs)
+            found = pool.map(lambda run: run.problems(mayfly, given, Path(name)), runs)
             failures = [line for lines in found for line in lines]
     took = time.monotonic() - started
     print(f"{len(runs)} experiments: {len(failures)} failures, {took:.0f} s", flush=True)
