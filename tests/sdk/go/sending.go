@@ -76,7 +76,8 @@ func init() {
 			ok(small.AddMessage(text(strings.Repeat("x", 500)), nil))
 			err := small.AddMessage(text(strings.Repeat("x", 500)), nil)
 			holds(errors.Is(err, sb.ErrMessageTooLarge), "%v", err)
-			equal(take(s, s.receiver(queue), len(texts)), texts)
+			// What is too much for one call may come in another order: the SDK gives back what arrives between two.
+			equal(sorted(take(s, s.receiver(queue), len(texts))), sorted(texts))
 		})
 
 	check("sending.batch_default", "A batch as large as the SDK makes it for a queue with the default limit arrives.",
@@ -87,7 +88,7 @@ func init() {
 			batch := got(noted(s, sender.NewMessageBatch)(s.ctx, nil))
 			texts := filled(s, batch)
 			ok(noted(s, sender.SendMessageBatch)(s.ctx, batch, nil))
-			equal(take(s, s.receiver(queue), len(texts)), texts)
+			equal(sorted(take(s, s.receiver(queue), len(texts))), sorted(texts))
 		})
 
 	check("sending.properties",
