@@ -27,6 +27,7 @@ mod format;
 mod difference;
 mod order;
 mod plan;
+mod section;
 mod step;
 mod validity;
 
@@ -38,5 +39,6 @@ pub use format::{Parameters, Parsed, merged, read, read_emulator};
 pub use node::Node;
 pub use plan::{Options, Plan, plan};
 pub use problem::Problem;
+pub use section::section;
 pub use step::{Change, EntityPath, Properties, Step};
 pub use validity::problems;

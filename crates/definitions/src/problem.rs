@@ -14,6 +14,11 @@ impl Problem {
     pub fn new(at: impl Into<String>, why: impl fmt::Display) -> Problem {
         Problem { at: at.into(), why: why.to_string() }
     }
+
+    /// The path to it in that file, where one is known.
+    pub fn path_in(&self, file: &str) -> Option<&str> {
+        self.at.strip_prefix(&format!("'{file}': "))
+    }
 }
 
 impl fmt::Display for Problem {

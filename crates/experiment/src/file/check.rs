@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use definitions::place::line_of;
-use definitions::{Definitions, Found, Options, Problem, document};
+use definitions::{Definitions, Problem};
 use fault_rules::{Rule, WrittenRule};
-use serde_json::{Map, Value as Json};
 
 use super::program::ProgramText;
 use super::{Document, Drawn, ExperimentFile, FileFault, NodeFault, NodeFaultText, ProgramSpec};
@@ -231,27 +230,13 @@ impl Check<'_> {
         queues: Vec<toml::Table>,
         topics: Vec<toml::Table>,
     ) -> Result<Definitions, FileFault> {
-        let list = |tables: Vec<toml::Table>| {
-            Json::Array(tables.into_iter().map(|of| document::toml_to_json(of.into())).collect())
-        };
-        let members = [
-            ("version".to_owned(), Json::from(document::VERSION)),
-            ("queues".to_owned(), list(queues)),
-            ("topics".to_owned(), list(topics)),
-        ];
-        let json = Json::Object(Map::from_iter(members));
-        let told = |problems: Vec<Problem>| self.told(problems);
-        let entities = document::read(&json, self.name).map_err(told)?;
-        definitions::plan(&entities, &Found::default(), Options::default()).map_err(told)?;
-        Ok(entities)
+        definitions::section(queues, topics, self.name).map_err(|problem| self.told(&problem))
     }
 
-    /// The first, with its line: definitions know the path to it.
-    fn told(&self, problems: Vec<Problem>) -> FileFault {
-        let Some(problem) = problems.into_iter().next() else { return self.name.to_owned() };
-        let path = problem.at.strip_prefix(&format!("'{}': ", self.name)).map(str::to_owned);
-        match path {
-            Some(path) => self.at(&path, &problem.why),
+    /// With its line: definitions know the path to it.
+    fn told(&self, problem: &Problem) -> FileFault {
+        match problem.path_in(self.name) {
+            Some(path) => self.at(path, &problem.why),
             None => format!("{}: {problem}", self.name),
         }
     }

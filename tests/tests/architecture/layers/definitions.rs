@@ -36,4 +36,5 @@ pub const LAYERS: &[Layer] = &[
         &["plan"],
         &["definition", "difference", "order", "problem", "rule", "step", "validity", "word"],
     ),
+    (&["section"], &["definition", "document", "plan", "problem"]),
 ];
