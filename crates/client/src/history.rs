@@ -90,14 +90,10 @@ impl HistoryReader {
                 marks.entry(group).or_insert(applied);
             }
             let parts = self.parts().await?;
-            let (found, _) = self.join(parts.clone(), false);
-            events.extend(found);
             let late = started.elapsed() >= patience;
-            if late {
-                let (found, missing) = self.join(parts, true);
-                events.extend(found);
-                gaps.extend(missing);
-            }
+            let (found, missing) = self.join(parts, late);
+            events.extend(found);
+            gaps.extend(missing);
             let behind = self.behind(&marks);
             match behind {
                 None if self.next.keys().all(|group| marks.contains_key(group)) => {
@@ -161,7 +157,8 @@ impl HistoryReader {
         let (mut events, mut gaps) = (Vec::new(), Vec::new());
         parts.sort_by_key(|part| (part.group, part.first_index, part.last_index));
         for part in parts {
-            let next = self.next.entry(part.group).or_insert(1);
+            // Of a group that had no leader to say how far it was: all that is kept.
+            let next = self.next.entry(part.group).or_insert(part.first_index);
             if part.last_index < *next {
                 continue;
             }

@@ -105,6 +105,15 @@ pub struct MessageTexts {
     pub reply_to: Option<Box<str>>,
 }
 
+impl MessageTexts {
+    /// All of them together, in bytes.
+    pub fn bytes(&self) -> usize {
+        let MessageTexts { message_id, correlation_id, session_id, subject, reply_to } = self;
+        let all = [message_id, correlation_id, session_id, subject, reply_to];
+        all.into_iter().flatten().map(|text| text.len()).sum()
+    }
+}
+
 /// Reads them of a content; of one that cannot be read, none.
 pub type ReadTexts = fn(&Bytes) -> MessageTexts;
 

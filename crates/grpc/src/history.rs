@@ -6,8 +6,8 @@ use std::sync::Arc;
 use domain::{
     AcceptedMessage, GroupId, LifeStep, LockToken, MessageEvent, MessageTexts, SubQueue, Timestamp,
 };
-use service::{Broker, HistoryChunk};
-use tokio::sync::mpsc;
+use service::{Broker, HistoryChunk, MessageHistory};
+use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 use wire::v1::{self, message_event::Step};
@@ -15,13 +15,16 @@ use wire::v1::{self, message_event::Step};
 use crate::api::history_server::History;
 use crate::door::Door;
 use crate::messaging::Responses;
+use crate::server::stopped;
 use crate::status::{refused, status};
 
 /// Parts not yet taken by the transport, each of some hundred events.
-const PARTS_MAX: usize = 16;
+const PARTS_MAX: usize = 2;
 
 pub(crate) struct HistoryService {
     pub door: Door,
+    /// True once the server is stopping: streams end, so that it can.
+    pub stopping: watch::Receiver<bool>,
 }
 
 #[tonic::async_trait]
@@ -32,15 +35,18 @@ impl History for HistoryService {
         &self,
         request: Request<v1::ReadHistoryRequest>,
     ) -> Result<Response<Self::ReadStream>, Status> {
+        let stopping = self.stopping.clone();
         let serve = |broker: Broker, asked: v1::ReadHistoryRequest| async move {
             let from = asked.from.into_iter().map(|(group, index)| Ok((group_id(group)?, index)));
             let from = from.collect::<Result<BTreeMap<GroupId, u64>, Status>>()?;
             let history = broker.cluster().message_history().map_err(|error| status(&error))?;
             let (parts, responses) = mpsc::channel(PARTS_MAX);
             tokio::spawn(async move {
-                for (group, chunk) in history.read(&from) {
-                    if parts.send(Ok(part(group, &chunk))).await.is_err() {
-                        return;
+                tokio::select! {
+                    () = send_all(&history, &from, &parts) => {}
+                    () = stopped(stopping) => {
+                        let gone = Status::unavailable("this node is stopping; ask another");
+                        drop(parts.try_send(Err(gone)));
                     }
                 }
             });
@@ -59,6 +65,25 @@ impl History for HistoryService {
             Ok(Response::new(v1::HistoryMarksResponse { applied: applied.collect() }))
         };
         self.door.call(request, serve).await
+    }
+}
+
+/// What is there now; what comes meanwhile is for the next time, or it might never end.
+async fn send_all(
+    history: &MessageHistory,
+    from: &BTreeMap<GroupId, u64>,
+    parts: &mpsc::Sender<Result<v1::ReadHistoryResponse, Status>>,
+) {
+    for (group, end) in history.ends() {
+        let mut next = from.get(&group).copied().unwrap_or(0);
+        while next <= end
+            && let Some(chunk) = history.next(group, next)
+        {
+            next = chunk.last_index + 1;
+            if parts.send(Ok(part(group, &chunk))).await.is_err() {
+                return;
+            }
+        }
     }
 }
 

@@ -122,8 +122,9 @@ pub async fn serve(
     let cluster = ClusterService { door: door.clone(), joining: config.joining };
     let cluster = ClusterServer::new(cluster);
     let faults = FaultsServer::new(FaultsService { door: door.clone() });
-    let history = HistoryServer::new(HistoryService { door: door.clone() })
-        .max_encoding_message_size(usize::MAX);
+    let history =
+        HistoryServer::new(HistoryService { door: door.clone(), stopping: stopping.clone() })
+            .max_encoding_message_size(usize::MAX);
     let backups =
         BackupsServer::new(BackupsService { door: door.clone(), stopping: stopping.clone() })
             .max_decoding_message_size(BACKUP_REQUEST_BYTES_MAX)

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use domain::{AcceptedMessage, GroupId, LifeStep, MessageEvent, MessageTexts, Timestamp};
 use parking_lot::Mutex;
 
-/// What a message's texts take beside the event, where they are of a usual size.
-const TEXTS_BYTES: usize = size_of::<AcceptedMessage>() + size_of::<MessageTexts>() + 64;
+/// What an accepted message takes beside its event and its texts.
+const ACCEPTED_BYTES: usize = size_of::<AcceptedMessage>() + size_of::<MessageTexts>();
 
 /// Log entries of one group that were applied one after the other.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +23,8 @@ impl HistoryChunk {
     /// About what it takes in memory.
     fn bytes(&self) -> usize {
         let beside = |event: &MessageEvent| match &event.step {
-            LifeStep::Accepted(_) => TEXTS_BYTES,
+            // Texts are the client's, and may be long. Copies of a message share them, and each is charged for them.
+            LifeStep::Accepted(accepted) => ACCEPTED_BYTES + accepted.texts.bytes(),
             LifeStep::DeadLettered { reason, description } => reason.len() + description.len(),
             _ => 0,
         };
@@ -73,15 +74,22 @@ impl MessageHistory {
         }
     }
 
-    /// What is kept of each group from an index on; of a group that is not named, all of it.
-    pub fn read(&self, from: &BTreeMap<GroupId, u64>) -> Vec<(GroupId, Arc<HistoryChunk>)> {
+    /// How far each group's record is: the last index that is kept.
+    pub fn ends(&self) -> BTreeMap<GroupId, u64> {
         let kept = self.kept.lock();
-        let wanted = |(group, chunks): (&GroupId, &VecDeque<Arc<HistoryChunk>>)| {
-            let (group, from) = (*group, from.get(group).copied().unwrap_or(0));
-            let start = chunks.partition_point(|chunk| chunk.last_index < from);
-            chunks.range(start..).map(|chunk| (group, chunk.clone())).collect::<Vec<_>>()
+        let end = |(group, chunks): (&GroupId, &VecDeque<Arc<HistoryChunk>>)| {
+            Some((*group, chunks.back()?.last_index))
         };
-        kept.groups.iter().flat_map(wanted).collect()
+        kept.groups.iter().filter_map(end).collect()
+    }
+
+    /// The first that is kept of a group from an index on. One at a time: who reads slowly keeps no more than that
+    /// from being forgotten.
+    pub fn next(&self, group: GroupId, from: u64) -> Option<Arc<HistoryChunk>> {
+        let kept = self.kept.lock();
+        let chunks = kept.groups.get(&group)?;
+        let start = chunks.partition_point(|chunk| chunk.last_index < from);
+        chunks.get(start).cloned()
     }
 }
 
@@ -114,8 +122,13 @@ mod tests {
     }
 
     fn ranges(history: &MessageHistory, from: u64) -> Vec<(u64, u64)> {
-        let read = history.read(&BTreeMap::from([(GROUP, from)]));
-        read.iter().map(|(_, chunk)| (chunk.first_index, chunk.last_index)).collect()
+        let mut next = from;
+        let chunks = std::iter::from_fn(|| {
+            let chunk = history.next(GROUP, next)?;
+            next = chunk.last_index + 1;
+            Some((chunk.first_index, chunk.last_index))
+        });
+        chunks.collect()
     }
 
     #[test]
@@ -134,12 +147,29 @@ mod tests {
     }
 
     #[test]
+    fn hist_4_long_texts_take_their_room() {
+        let history = MessageHistory::new(1 << 20);
+        for index in 1..=1000 {
+            let subject = Some("x".repeat(32 << 10).into());
+            let texts = Arc::new(MessageTexts { subject, ..MessageTexts::default() });
+            let accepted = AcceptedMessage { texts, ..AcceptedMessage::default() };
+            let step = LifeStep::Accepted(accepted.into());
+            let number = SequenceNumber(index);
+            let event = MessageEvent { entity: "q".into(), sub: SubQueue::Main, number, step };
+            let events = vec![(index, Timestamp(1), event)];
+            history.append(GROUP, HistoryChunk { first_index: index, last_index: index, events });
+        }
+        assert!((1..=32).contains(&ranges(&history, 0).len()), "{:?}", ranges(&history, 0));
+    }
+
+    #[test]
     fn hist_4_the_oldest_of_the_longest_group_is_forgotten_first() {
         let history = MessageHistory::new(10 * chunk(1, 1, 4).bytes());
         history.append(GroupId(2), chunk(1, 1, 4));
         (1..=1000).for_each(|index| history.append(GROUP, chunk(index, index, 4)));
         assert_eq!(ranges(&history, 0).first(), Some(&(992, 992)));
-        assert_eq!(history.read(&BTreeMap::new()).len(), 10);
+        assert_eq!(ranges(&history, 0).len(), 9);
+        assert_eq!(history.ends(), BTreeMap::from([(GROUP, 1000), (GroupId(2), 1)]));
         // One that is larger than all there is room for is not kept.
         history.append(GROUP, chunk(1001, 1001, 4000));
         assert!(history.kept.lock().bytes <= history.bytes_max);
