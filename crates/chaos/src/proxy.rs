@@ -9,6 +9,7 @@ mod snapshots;
 use std::collections::BTreeMap;
 use std::future::pending;
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use rand::RngExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -28,6 +29,11 @@ const CHUNK_BYTES: usize = 16 * 1024;
 const UNDER_WAY_MAX: usize = 256;
 /// A lost segment is sent again after the sender's timeout.
 const RETRANSMISSION: Duration = Duration::from_millis(200);
+
+/// Connections that wait to be accepted.
+const WAITING_MAX: u32 = 1024;
+/// How often a node that is down is looked after.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// All clients, as a node.
 const CLIENTS: u64 = 0;
@@ -80,10 +86,11 @@ impl Default for Links {
 impl Links {
     /// Opens a link from one to the other, who listens at `to_address`; where it is entered.
     pub async fn open(&mut self, from: u64, to: u64, to_address: &str) -> io::Result<String> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let address = listener.local_addr()?.to_string();
+        let entrance = Entrance::reserve()?;
+        let address = entrance.address.to_string();
+        let listener = entrance.listen()?;
         let link = Link { from, to, address: to_address.to_owned(), flows: self.flows.clone() };
-        self.tasks.spawn(link.accept(listener));
+        self.tasks.spawn(link.serve(entrance, listener));
         Ok(address)
     }
 
@@ -111,6 +118,32 @@ impl Links {
     }
 }
 
+/// A port that stays ours while nobody listens on it, when it refuses.
+struct Entrance {
+    address: SocketAddr,
+    /// Bound, and never listens.
+    _reserved: TcpSocket,
+}
+
+impl Entrance {
+    fn reserve() -> io::Result<Entrance> {
+        let reserved = bound(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        Ok(Entrance { address: reserved.local_addr()?, _reserved: reserved })
+    }
+
+    fn listen(&self) -> io::Result<TcpListener> {
+        bound(self.address)?.listen(WAITING_MAX)
+    }
+}
+
+fn bound(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.set_reuseport(true)?;
+    socket.bind(address)?;
+    Ok(socket)
+}
+
 #[derive(Clone)]
 struct Link {
     from: u64,
@@ -120,18 +153,59 @@ struct Link {
 }
 
 impl Link {
-    async fn accept(self, listener: TcpListener) {
+    /// Refuses connections while nobody listens at the far end, as the machine there would.
+    async fn serve(self, entrance: Entrance, listener: TcpListener) {
         let mut connections = JoinSet::new();
-        while let Ok((near, _)) = listener.accept().await {
-            connections.spawn(self.clone().connect(near));
-            while connections.try_join_next().is_some() {}
+        let mut listener = Some(listener);
+        loop {
+            match listener.take() {
+                Some(open) if self.is_refused().await => drop(open),
+                Some(open) => {
+                    listener = Some(self.accept(open, &mut connections).await);
+                    continue;
+                }
+                None => (),
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+            if !self.is_refused().await {
+                listener = entrance.listen().ok();
+            }
+        }
+    }
+
+    /// Whether it is certain that nobody listens. A link that is cut tells nothing.
+    async fn is_refused(&self) -> bool {
+        let is_cut = |flow| self.flows.with(flow, |condition| condition.borrow().cut);
+        if is_cut((self.from, self.to)) || is_cut((self.to, self.from)) {
+            return false;
+        }
+        let connected = TcpStream::connect(&self.address).await;
+        connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    }
+
+    /// Accepts connections until one ends, which its far end may have ended with.
+    async fn accept(&self, listener: TcpListener, connections: &mut JoinSet<()>) -> TcpListener {
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => match accepted {
+                    Ok((near, _)) => drop(connections.spawn(self.clone().connect(near))),
+                    Err(_) => return listener,
+                },
+                Some(_) = connections.join_next() => return listener,
+            }
         }
     }
 
     /// One connection, until both directions have ended.
     async fn connect(self, near: TcpStream) {
-        // A node that is down refuses, and its caller sees its connection end.
-        let Ok(far) = TcpStream::connect(&self.address).await else { return };
+        let Ok(far) = TcpStream::connect(&self.address).await else {
+            // Its caller sees the connection end once anything passes.
+            for flow in [(self.from, self.to), (self.to, self.from)] {
+                let mut condition = self.flows.with(flow, watch::Sender::subscribe);
+                let _ = condition.wait_for(|now| !now.cut).await;
+            }
+            return;
+        };
         if near.set_nodelay(true).and(far.set_nodelay(true)).is_err() {
             return;
         }
@@ -271,6 +345,34 @@ mod tests {
             links.heal();
             assert_eq!(&answer(&mut stream).await, b"pong");
         }
+    }
+
+    #[tokio::test]
+    async fn while_nobody_listens_connections_are_refused_and_a_cut_link_tells_nobody() {
+        let far = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = far.local_addr().expect("bound");
+        let mut links = Links::default();
+        let entry = links.open(1, 2, &address.to_string()).await.expect("a port");
+        let near = TcpStream::connect(&entry).await.expect("it listens");
+        drop(far.accept().await.expect("a connection"));
+        drop(far);
+        drop(near);
+        let refused = async || {
+            while TcpStream::connect(&entry).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let patience = Duration::from_secs(20);
+        tokio::time::timeout(patience, refused()).await.expect("refused while nobody listens");
+        links.set((2, 1), Condition { cut: true, ..Condition::default() });
+        let taken = async {
+            while TcpStream::connect(&entry).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(patience, taken).await.expect("a cut link says nothing of its end");
+        links.heal();
+        tokio::time::timeout(patience, refused()).await.expect("refused again");
     }
 
     #[tokio::test]

@@ -132,6 +132,7 @@ impl Replication {
         let addresses = Arc::new(RwLock::new(config.peers));
         let peers = Peers::new(identity.clone(), addresses.clone(), config.dialler, runs.clone());
         let peers = Arc::new(peers);
+        peers.attend();
         let groups = Groups::default();
         let (stop, stopping) = watch::channel(false);
         let port = PeerPort {
@@ -139,6 +140,7 @@ impl Replication {
             groups: groups.clone(),
             incoming,
             runs: runs.clone(),
+            stopping: stopping.clone(),
         };
         let removed = Removed::default();
         let remembered = config.data.as_ref().map(DataDir::heard).unwrap_or_default();
@@ -164,6 +166,7 @@ impl Replication {
             log,
             rows,
             peers,
+            runs: runs.clone(),
             observer,
             raft_config,
             timings: config.timings,
@@ -285,6 +288,7 @@ impl Replication {
 
     /// Where another node's peer port is reached, from now on.
     pub fn set_peer(&self, node: u64, address: &str) {
+        let _inside = self.shared.threads.enter();
         self.shared.site.peers.set(node, address);
     }
 

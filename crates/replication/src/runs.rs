@@ -76,6 +76,11 @@ impl Runs {
         }
     }
 
+    /// Whether no process of the node runs, which ended without a goodbye, as its machine says.
+    pub fn is_absent(&self, node: u64) -> bool {
+        self.others.lock().get(&node) == Some(&Standing::Absent)
+    }
+
     /// Whether no run of the node serves clients, for certain.
     pub fn is_gone(&self, node: u64) -> bool {
         let standing = self.others.lock().get(&node).copied();

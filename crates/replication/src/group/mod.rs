@@ -9,6 +9,7 @@ pub(crate) mod propose;
 pub(crate) mod read;
 pub(crate) mod start;
 pub(crate) mod status;
+pub(crate) mod succession;
 pub(crate) mod transfer;
 
 use std::collections::BTreeMap;

@@ -16,6 +16,7 @@ use super::confirmation::Confirmation;
 use super::membership::{MembershipState, MembershipTask};
 use super::propose::{PROPOSALS_WAITING_MAX, Pump};
 use super::read::READS_WAITING_MAX;
+use super::succession::Succession;
 use super::{Group, leadership, read};
 use crate::blocking::run_blocking;
 use crate::peer::append::Lane;
@@ -25,6 +26,7 @@ use crate::peer::snapshot::Arrivals;
 use crate::raft::log::LogAdapter;
 use crate::raft::state::{Replica, StateAdapter};
 use crate::raft::{Raft, TypeConfig};
+use crate::runs::Runs;
 use crate::{Error, Limits, MessageHistory, Observer, Timings, member};
 
 /// What all groups of a node share.
@@ -34,6 +36,7 @@ pub(crate) struct Site {
     pub log: LogStore,
     pub rows: RowStore,
     pub peers: Arc<Peers>,
+    pub runs: Arc<Runs>,
     pub observer: Arc<dyn Observer>,
     pub raft_config: Arc<openraft::Config>,
     pub timings: Timings,
@@ -105,6 +108,14 @@ impl Site {
         tokio::spawn(pump.run());
         tokio::spawn(read::serve(raft.clone(), waiting));
         tokio::spawn(leadership::announce(id, raft.clone(), replica.clone()));
+        let succession = Succession {
+            group,
+            id,
+            raft: raft.clone(),
+            runs: self.runs.clone(),
+            lease: self.timings.election_max,
+        };
+        tokio::spawn(succession.run());
         // One that lost its disk since it was counted on founds nothing: it may have done so before.
         if let Some(founders) = founders.filter(|_| founds_as == Some(incarnation)) {
             self.initialise(group, &raft, founders).await?;

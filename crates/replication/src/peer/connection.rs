@@ -12,6 +12,7 @@ use hyper_util::rt::TokioIo;
 use openraft::errors::{NetworkError, RPCError, Unreachable};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint, Uri};
@@ -19,6 +20,7 @@ use tonic::{Code, Status};
 use tower::{Service, service_fn};
 use tracing::{info, warn};
 
+use super::attendance;
 use super::identity::{
     FOUNDED_APART, Identity, OUTDATED, PeerAddresses, REFUSED, REMOVED, Sign, TAKEN,
 };
@@ -78,14 +80,23 @@ impl Peers {
         Peers { identity, addresses, dialler, peers, told, runs }
     }
 
-    /// Where a node is reached from now on.
+    /// Where a node is reached from now on. Needs a runtime.
     pub fn set(&self, node: u64, address: &str) {
-        let mut addresses = self.addresses.write();
-        if addresses.get(&node).is_some_and(|known| known == address) {
-            return;
+        {
+            let mut addresses = self.addresses.write();
+            if addresses.get(&node).is_some_and(|known| known == address) {
+                return;
+            }
+            addresses.insert(node, address.to_owned());
+            self.peers.write().remove(&node);
         }
-        addresses.insert(node, address.to_owned());
-        self.peers.write().remove(&node);
+        self.attend();
+    }
+
+    /// Connects to all other nodes, so that the end of their processes is noticed. Needs a runtime.
+    pub fn attend(&self) {
+        let others = self.nodes().into_iter().filter(|node| *node != self.identity.node);
+        others.for_each(|node| drop(self.get(node)));
     }
 
     /// Resolves once a peer says that this node was removed.
@@ -190,6 +201,8 @@ pub(crate) struct Peer {
     refusal: Mutex<String>,
     told: Told,
     knock: Knock,
+    /// Ends with the connections.
+    _attendance: JoinSet<()>,
 }
 
 /// How a peer answers this node.
@@ -217,6 +230,7 @@ const UNREACHABLE: u8 = 1;
 const REFUSES: u8 = 2;
 
 impl Peer {
+    /// Needs a runtime.
     fn new(
         node: u64,
         endpoint: Endpoint,
@@ -241,9 +255,12 @@ impl Peer {
                 .max_decoding_message_size(MESSAGE_BYTES_MAX)
                 .max_encoding_message_size(MESSAGE_BYTES_MAX)
         };
+        let control = client(Duration::from_secs(2));
+        let mut attendance = JoinSet::new();
+        attendance.spawn(attendance::attend(control.clone(), knock.clone()));
         Peer {
             node,
-            control: client(Duration::from_secs(2)),
+            control,
             log: client(Duration::from_secs(4)),
             bulk: client(Duration::from_secs(10)),
             state: AtomicU8::new(ANSWERS),
@@ -251,6 +268,7 @@ impl Peer {
             refusal: Mutex::default(),
             told,
             knock,
+            _attendance: attendance,
         }
     }
 

@@ -16,7 +16,7 @@ use crate::runs::Runs;
 
 /// Refused this often in a row, nobody listens: an address that just passes to another machine is none.
 const KNOCKS: u32 = 3;
-const KNOCK_EVERY: Duration = Duration::from_millis(100);
+const KNOCK_EVERY: Duration = Duration::from_millis(50);
 /// No answer is none: the peer may be cut off.
 const ANSWER_MAX: Duration = Duration::from_millis(500);
 
@@ -43,10 +43,14 @@ impl Knock {
 
     /// A call failed: if its connection was refused, this looks whether that stays so.
     pub fn if_refused(&self, status: &Status) {
-        if self.runs.is_gone(self.node)
-            || !is_refused(status)
-            || self.is_knocking.swap(true, Ordering::AcqRel)
-        {
+        if is_refused(status) {
+            self.look();
+        }
+    }
+
+    /// Looks whether nobody listens, which takes a moment. Needs a runtime.
+    pub fn look(&self) {
+        if self.runs.is_gone(self.node) || self.is_knocking.swap(true, Ordering::AcqRel) {
             return;
         }
         let knock = self.clone();

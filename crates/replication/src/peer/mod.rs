@@ -1,6 +1,7 @@
 //! Between nodes: who is there, three connections to each, and the server they meet at.
 
 pub(crate) mod append;
+pub(crate) mod attendance;
 pub(crate) mod channel;
 pub(crate) mod clocks;
 pub(crate) mod codec;

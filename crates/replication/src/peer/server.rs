@@ -15,6 +15,7 @@ use openraft::raft::{
     AppendEntriesRequest, TransferLeaderError, TransferLeaderRequest, VoteRequest,
 };
 use store::{DataDir, Provenance};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
@@ -51,6 +52,8 @@ pub(crate) struct PeerPort {
     pub groups: Groups,
     pub incoming: Arc<dyn Incoming>,
     pub runs: Arc<Runs>,
+    /// Turns when no more calls are taken.
+    pub stopping: watch::Receiver<bool>,
 }
 
 impl PeerPort {
@@ -226,6 +229,17 @@ impl PeerService for PeerPort {
         _: Request<v1::DescribeRequest>,
     ) -> Result<Response<v1::DescribeReply>, Status> {
         Ok(Response::new(description::told(self.incoming.describe())))
+    }
+
+    type AttendStream = BoxStream<'static, Result<v1::AttendReply, Status>>;
+
+    async fn attend(
+        &self,
+        _: Request<v1::AttendRequest>,
+    ) -> Result<Response<Self::AttendStream>, Status> {
+        let mut stopping = self.stopping.clone();
+        let stop = async move { drop(stopping.wait_for(|stop| *stop).await) };
+        Ok(Response::new(stream::pending().take_until(stop).boxed()))
     }
 
     type AppendStream = BoxStream<'static, Result<v1::AppendReply, Status>>;

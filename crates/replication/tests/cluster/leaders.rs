@@ -115,14 +115,38 @@ async fn a_dead_leader_is_replaced_within_three_seconds_and_nothing_acknowledged
     assert!(outages[0] < Duration::from_secs(3), "{outages:?}");
 }
 
+/// Silence would take minutes here.
+#[tokio::test]
+async fn a_leader_whose_process_is_gone_is_replaced_before_its_silence_says_so() {
+    let mut cluster = Cluster::cold(3, vec![GROUP], Limits::default());
+    for node in cluster.members() {
+        let mut config = cluster.config(node);
+        config.timings.election_min = PATIENCE * 4;
+        config.timings.election_max = PATIENCE * 5;
+        cluster.start_node_with(config).await;
+    }
+    cluster.create_queue(GROUP).await;
+    cluster.send(GROUP, 1, 10).await;
+    let leader = cluster.leader(GROUP).await;
+    cluster.kill(leader);
+    let died_at = Instant::now();
+    cluster.send(GROUP, 2, 10).await;
+    println!("leader gone to first write elsewhere: {:?}", died_at.elapsed());
+    let next = cluster.leader(GROUP).await;
+    assert_eq!(numbers(&cluster.node(next).rows), [1, 2]);
+}
+
 /// Its heartbeats still arrive, and would tell the others that all is well.
 #[tokio::test]
 async fn a_leader_that_is_heard_but_hears_nobody_is_replaced() {
     let mut cluster = Cluster::cold(3, vec![GROUP], Limits::default());
     let deaf = 2; // The first leader of this group.
     let (cut, is_cut) = watch::channel(false);
+    // Long, so that it shows who decides: silence would take three of these.
+    let lease = Duration::from_secs(4);
     for node in cluster.members() {
         let mut config = cluster.config(node);
+        config.timings.election_max = lease;
         for (peer, address) in &mut config.peers {
             // What goes to the deaf one: its callers' bytes, and the answers to its own calls.
             let way = match () {
@@ -145,7 +169,9 @@ async fn a_leader_that_is_heard_but_hears_nobody_is_replaced() {
         [1, 3].into_iter().find(leads)
     })
     .await;
-    println!("leader deaf to another leader: {:?}", started.elapsed());
+    let took = started.elapsed();
+    println!("leader deaf to another leader: {took:?}");
+    assert!(took < lease * 2, "it gives way by itself: {took:?}");
     let sent = cluster.node(next).replication.propose(GROUP, message(2, 10));
     soon("an answer", sent).await.expect("it is sent");
     assert_eq!(numbers(&cluster.node(next).rows), [1, 2]);
