@@ -3,6 +3,7 @@
 
 mod backups;
 mod course;
+mod rounds;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,8 +16,13 @@ use crate::Error;
 use crate::cluster::{Cluster, Settings};
 use crate::plan::{Draw, FaultKind, Planned};
 use crate::report::Report;
-use crate::workloads::Workload;
+use crate::workloads::{Paces, Producers, Workload};
 use course::Course;
+
+/// Messages of the round that lasts from the beginning to the end, and how many a second it sends at least: it shows for
+/// how long there was no service.
+const LASTING_MESSAGES_MAX: f64 = 100_000.0;
+const LASTING_RATE_MIN: f64 = 20.0;
 
 /// Whom it is done to.
 #[derive(Clone, Debug)]
@@ -150,9 +156,10 @@ impl Experiment {
     /// `stopped` holds, the load ends early, and the verdict is about what was done until then.
     pub async fn run(&self, tell: Tell, stopped: watch::Receiver<bool>) -> Result<Report, Error> {
         let (cluster, plan) = self.cluster(&tell).await?;
-        let mut course = Course::begin(self, cluster, tell, stopped).await?;
+        let mut course = Course::begin(self, cluster, tell, stopped, &plan).await?;
         let faults = course.trouble(&plan).await?;
         course.heal().await?;
+        course.end_rounds().await;
         course.end_sends().await;
         course.restore().await?;
         course.drain().await?;
@@ -160,9 +167,23 @@ impl Experiment {
         course.judge(faults, end).await
     }
 
-    /// The rate is shared by the producers, about one and a half to a workload.
-    fn pace(&self) -> Duration {
-        let producers = self.workloads.len().max(1) as f64 * 1.5;
-        Duration::from_secs_f64(producers / f64::from(self.rate.max(1)))
+    /// How producers share so many messages a second.
+    fn paces(&self, per_second: f64, workloads: &[Workload]) -> Paces {
+        let of_all = workloads.iter().map(|workload| workload.producers());
+        let producers = of_all.fold(Producers::default(), |sum, of_one| Producers {
+            quick: sum.quick + of_one.quick,
+            slow: sum.slow + of_one.slow,
+        });
+        Paces::of(per_second, producers)
+    }
+
+    /// What the round that lasts from the beginning to the end sends, of the rate: what it did is known until then.
+    fn lasting_rate(&self) -> f64 {
+        let rate = f64::from(self.rate);
+        if self.restores {
+            return rate; // What is restored must have been there all the time.
+        }
+        let fits = LASTING_MESSAGES_MAX / self.lasts.as_secs_f64().max(1.0);
+        rate.min(fits.max(LASTING_RATE_MIN))
     }
 }

@@ -16,7 +16,7 @@ use crate::experiment::Experiment;
 use crate::faults::Happened;
 use crate::timeline::Timeline;
 use crate::{Error, Run};
-pub use figures::{Figures, Settled};
+pub use figures::{Figures, Settled, Tally};
 
 /// Everything that is known of an experiment that is over. Instants are milliseconds since its load
 /// began.
@@ -40,16 +40,24 @@ pub struct Report {
     run: Run,
 }
 
+/// What a report is made of.
+pub(crate) struct Known {
+    pub faults: Vec<Happened>,
+    pub settled: Settled,
+    pub timeline: Timeline,
+    pub tally: Tally,
+    /// The one that is written where a promise was broken.
+    pub run: Run,
+}
+
 impl Report {
     pub(crate) fn new(
         experiment: &Experiment,
         nodes: usize,
-        mut faults: Vec<Happened>,
-        settled: Settled,
-        timeline: Timeline,
-        run: Run,
+        known: Known,
         mut violations: Vec<Violation>,
     ) -> Report {
+        let Known { mut faults, settled, timeline, tally, run } = known;
         for fault in &mut faults {
             fault.begun_ms = fault.begun_ms.saturating_sub(settled.begun_ms);
             fault.ended_ms = fault.ended_ms.saturating_sub(settled.begun_ms);
@@ -62,7 +70,7 @@ impl Report {
             workloads: experiment.workloads.iter().map(|it| it.name().to_owned()).collect(),
             interrupted: false,
             holds: violations.is_empty(),
-            figures: Figures::of(&run, &faults, settled),
+            figures: tally.finish(&faults, settled),
             violations,
             faults,
             timeline,

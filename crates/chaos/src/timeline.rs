@@ -48,47 +48,79 @@ pub struct Timeline {
     pub leaders: Vec<Leaders>,
 }
 
-/// Cuts a run into slices.
-pub fn slices(run: &Run, begun_ms: u64) -> Vec<Slice> {
-    let last_call = run.history.calls.iter().map(|call| call.answered_ms).max();
-    let last_delivery = run.history.deliveries.iter().map(|it| it.at_ms).max();
-    let end_ms = last_call.max(last_delivery).unwrap_or(begun_ms).max(begun_ms);
-    let count = ((end_ms - begun_ms) / SLICE_MS + 1) as usize;
-    let mut slices: Vec<Slice> = (0..count as u64)
-        .map(|slice| Slice { at_ms: slice * SLICE_MS, ..Slice::default() })
-        .collect();
-    let mut took: Vec<Vec<u64>> = vec![Vec::new(); count];
-    let at = |ms: u64| (ms.saturating_sub(begun_ms) / SLICE_MS) as usize;
-    for call in &run.history.calls {
-        let slice = &mut slices[at(call.answered_ms)];
-        match (&call.what, &call.answer) {
-            (What::Send(sent) | What::Commit { sent, .. }, Answer::Done) => {
-                slice.sent += sent.len() as u64;
-                took[at(call.answered_ms)].push(call.answered_ms - call.asked_ms);
+/// Slices of which more may become known.
+#[derive(Debug, Default)]
+pub struct Slices(Vec<OpenSlice>);
+
+#[derive(Clone, Debug, Default)]
+struct OpenSlice {
+    known: Slice,
+    /// Of sends answered in it: how many took how long, in ms.
+    took_ms: BTreeMap<u64, u32>,
+}
+
+impl Slices {
+    /// Adds what a run did. `begun_ms`: when the first slice began.
+    pub fn add(&mut self, run: &Run, begun_ms: u64) {
+        for call in &run.history.calls {
+            let slice = self.at(call.answered_ms, begun_ms);
+            match (&call.what, &call.answer) {
+                (What::Send(sent) | What::Commit { sent, .. }, Answer::Done) => {
+                    slice.known.sent += sent.len() as u64;
+                    let took_ms = call.answered_ms - call.asked_ms;
+                    *slice.took_ms.entry(took_ms).or_default() += 1;
+                }
+                (What::Settle(..), Answer::Done) => slice.known.settled += 1,
+                (_, Answer::Done) => (),
+                (_, Answer::Refused(_) | Answer::NotDone | Answer::Perhaps) => {
+                    slice.known.failed += 1;
+                }
             }
-            (What::Settle(..), Answer::Done) => slice.settled += 1,
-            (_, Answer::Done) => (),
-            (_, Answer::Refused(_) | Answer::NotDone | Answer::Perhaps) => slice.failed += 1,
+        }
+        for delivered in &run.history.deliveries {
+            let slice = &mut self.at(delivered.at_ms, begun_ms).known;
+            slice.delivered += 1;
+            // What was held beyond its deadline goes when its holder lets go (TTL-12).
+            if delivered.dead
+                && delivered.count <= 1
+                && delivered.reason.as_deref() == Some(EXPIRED)
+                && let Some(late_ms) =
+                    delivered.expires_ms.map(|at| delivered.at_ms.saturating_sub(at))
+            {
+                slice.late_max_ms = slice.late_max_ms.max(Some(late_ms));
+            }
         }
     }
-    for delivered in &run.history.deliveries {
-        let slice = &mut slices[at(delivered.at_ms)];
-        slice.delivered += 1;
-        // What was held beyond its deadline goes when its holder lets go (TTL-12).
-        if delivered.dead
-            && delivered.count <= 1
-            && delivered.reason.as_deref() == Some(EXPIRED)
-            && let Some(late_ms) = delivered.expires_ms.map(|at| delivered.at_ms.saturating_sub(at))
-        {
-            slice.late_max_ms = slice.late_max_ms.max(Some(late_ms));
+
+    fn at(&mut self, at_ms: u64, begun_ms: u64) -> &mut OpenSlice {
+        let slice = (at_ms.saturating_sub(begun_ms) / SLICE_MS) as usize;
+        while self.0.len() <= slice {
+            let at_ms = self.0.len() as u64 * SLICE_MS;
+            self.0.push(OpenSlice {
+                known: Slice { at_ms, ..Slice::default() },
+                ..OpenSlice::default()
+            });
         }
+        &mut self.0[slice]
     }
-    for (slice, took) in slices.iter_mut().zip(&mut took) {
-        took.sort_unstable();
-        slice.send_p50_ms = took.get(took.len() / 2).copied();
-        slice.send_max_ms = took.last().copied();
+
+    /// What is known in the end.
+    pub fn finish(self) -> Vec<Slice> {
+        let finished = self.0.into_iter().map(|OpenSlice { known, took_ms }| {
+            let half = took_ms.values().map(|count| u64::from(*count)).sum::<u64>() / 2;
+            let mut passed = 0;
+            let median = took_ms.iter().find(|(_, count)| {
+                passed += u64::from(**count);
+                passed > half
+            });
+            Slice {
+                send_p50_ms: median.map(|(took_ms, _)| *took_ms),
+                send_max_ms: took_ms.last_key_value().map(|(took_ms, _)| *took_ms),
+                ..known
+            }
+        });
+        finished.collect()
     }
-    slices
 }
 
 /// Says of each fault how long one entity or another acknowledged no send, from its beginning until
@@ -128,6 +160,31 @@ fn longest_gap(instants: &[u64], from_ms: u64, to_ms: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::{Call, History, Sent};
+
+    #[test]
+    fn slices_of_several_runs_add_up() {
+        let sent = |asked_ms, answered_ms| Call {
+            entity: "q".to_owned(),
+            asked_ms,
+            answered_ms,
+            what: What::Send(vec![Sent::default()]),
+            answer: Answer::Done,
+        };
+        let run =
+            |calls| Run { history: History { calls, ..History::default() }, ..Run::default() };
+        let mut slices = Slices::default();
+        slices.add(&run(vec![sent(1_000, 1_010), sent(1_000, 1_030), sent(1_500, 1_501)]), 1_000);
+        slices.add(&run(vec![sent(1_000, 1_020), sent(1_100, 1_104)]), 1_000);
+        let told: Vec<_> = slices
+            .finish()
+            .iter()
+            .map(|slice| (slice.at_ms, slice.sent, slice.send_p50_ms, slice.send_max_ms))
+            .collect();
+        let expected =
+            [(0, 4, Some(20), Some(30)), (250, 0, None, None), (500, 1, Some(1), Some(1))];
+        assert_eq!(told, expected);
+    }
 
     #[test]
     fn the_longest_gap_counts_from_the_fault_and_to_the_end() {

@@ -24,7 +24,7 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use crate::Entity;
-pub use bench::{Bench, Phase};
+pub use bench::{Bench, Paces, Phase, Producers};
 pub use temporary::IDLE as TEMPORARY_IDLE;
 
 /// The workloads there are.
@@ -90,6 +90,29 @@ impl Workload {
         Workload::Transactions,
         Workload::Duplicates,
     ];
+
+    /// How many it has, each of which sends a message in its turn.
+    pub fn producers(self) -> Producers {
+        let quick = |quick| Producers { quick, slow: 0.0 };
+        let slow = |slow| Producers { quick: 0.0, slow };
+        match self {
+            Workload::Queue | Workload::Ttl | Workload::Forward => quick(2.0),
+            Workload::Fanout | Workload::Scheduled => quick(1.0),
+            // Three messages in two turns.
+            Workload::Duplicates => quick(1.5),
+            Workload::Temporary => quick(0.1),
+            Workload::Locks | Workload::Sessions | Workload::Transactions | Workload::Deferrals => {
+                slow(1.0)
+            }
+            Workload::Links => slow(2.0),
+            Workload::Moves => quick(0.0),
+        }
+    }
+
+    /// Whether it can be done a part at a time: all that it has can be waited for, and is its own.
+    pub fn comes_in_rounds(self) -> bool {
+        !matches!(self, Workload::Temporary | Workload::Moves)
+    }
 
     /// Whether its entities are there from the beginning, and so in every backup.
     pub fn outlives_restore(self) -> bool {

@@ -1,6 +1,7 @@
 //! The course of one experiment, phase by phase.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use client::{Client, ClientOptions};
@@ -9,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::backups::Backups;
+use super::rounds::{Judged, Rounds, Site};
 use super::{Experiment, Tell};
 use crate::check::{Promise, Violation, check};
 use crate::cluster::Cluster;
@@ -16,9 +18,9 @@ use crate::entity::Kind;
 use crate::faults::{self, Happened};
 use crate::observe::{self, drained, observe};
 use crate::plan::Planned;
-use crate::report::{Report, Settled};
+use crate::report::{Known, Report, Settled, Tally};
 use crate::run::{End, Restored};
-use crate::timeline::{Timeline, outages, slices};
+use crate::timeline::{Timeline, outages};
 use crate::watcher::Watcher;
 use crate::workloads::{Bench, Phase, TEMPORARY_IDLE, Workload};
 use crate::{Clock, Entities, Error, Recorder, Run};
@@ -48,6 +50,10 @@ pub struct Course<'a> {
     phase: watch::Sender<Phase>,
     clients: JoinSet<()>,
     watcher: Watcher,
+    /// Of what is sent beyond the round that lasts, where that is not all.
+    rounds: Option<Rounds>,
+    judged: Judged,
+    node_ends_ms: Arc<Mutex<Vec<(u64, u64)>>>,
     /// Where disks are lost in the end.
     backups: Option<Backups>,
     restored: Option<Restored>,
@@ -62,13 +68,16 @@ impl<'a> Course<'a> {
         cluster: Cluster,
         tell: Tell,
         stopped: watch::Receiver<bool>,
+        plan: &[Planned],
     ) -> Result<Course<'a>, Error> {
         let clock = Clock::start();
         let (phase, phases) = watch::channel(Phase::Running);
-        let (seed, pace) = (experiment.seed, experiment.pace());
+        let (seed, rate) = (experiment.seed, experiment.lasting_rate());
+        let paces = experiment.paces(rate, &experiment.workloads);
         let (client, operator) = (cluster.client(patience())?, cluster.observer()?);
         let entries = cluster.amqp();
-        let bench = Bench::new(client, operator, entries, Recorder::new(clock), seed, pace, phases);
+        let bench =
+            Bench::new(client, operator, entries, Recorder::new(clock), seed, paces, phases);
         let prefix = format!("chaos-{seed}-");
         for workload in &experiment.workloads {
             for entity in workload.entities(&prefix) {
@@ -80,6 +89,29 @@ impl<'a> Course<'a> {
         for workload in &experiment.workloads {
             workload.start(&bench, &prefix, &mut clients);
         }
+        let node_ends_ms = Arc::default();
+        let beyond = f64::from(experiment.rate) - rate;
+        let site = (beyond >= 1.0).then(|| {
+            let of_rounds = experiment.workloads.iter().copied();
+            let workloads: Vec<_> = of_rounds.filter(|it| it.comes_in_rounds()).collect();
+            Site {
+                client: bench.client.clone(),
+                operator: bench.operator.clone(),
+                observer: observer.clone(),
+                amqp: bench.amqp.clone(),
+                clock,
+                seed,
+                prefix: prefix.clone(),
+                paces: experiment.paces(beyond, &workloads),
+                workloads,
+                rate: beyond,
+                node_ends_ms: Arc::clone(&node_ends_ms),
+                of_two_releases: cluster.releases().is_ok(),
+                tolerance_ms: TOLERANCE_MS,
+                held_back: STRAGGLERS + longest(plan),
+            }
+        });
+        let rounds = site.filter(|site| !site.workloads.is_empty()).map(Rounds::start);
         let backups = match experiment.restores {
             true => Some(Backups::start(&cluster, clock)?),
             false => None,
@@ -97,6 +129,9 @@ impl<'a> Course<'a> {
             phase,
             clients,
             watcher,
+            rounds,
+            judged: Judged::default(),
+            node_ends_ms,
             backups,
             restored: None,
             broken,
@@ -128,6 +163,11 @@ impl<'a> Course<'a> {
                 None => (self.tell)(&fault.told),
                 Some(why) => (self.tell)(&format!("skipped: {}: {why}", fault.told)),
             }
+            if fault.kind.ends_nodes() {
+                let mut ends =
+                    self.node_ends_ms.lock().unwrap_or_else(|poison| poison.into_inner());
+                ends.push((fault.begun_ms, fault.ended_ms));
+            }
             happened.push(fault);
         }
         faults::watch_while(&mut self.cluster, end, &self.stopped).await?;
@@ -153,6 +193,14 @@ impl<'a> Course<'a> {
         }
         self.settled.healed_ms = self.clock().now_ms();
         Ok(())
+    }
+
+    /// All but the round that lasts come to their end.
+    pub async fn end_rounds(&mut self) {
+        if let Some(rounds) = self.rounds.take() {
+            (self.tell)("judging what was sent in rounds");
+            self.judged = rounds.end().await;
+        }
     }
 
     /// Nothing new is sent from here on, nor on its way.
@@ -300,6 +348,8 @@ impl<'a> Course<'a> {
             cluster,
             bench,
             watcher,
+            judged,
+            node_ends_ms,
             restored,
             mut broken,
             settled,
@@ -310,8 +360,7 @@ impl<'a> Course<'a> {
         let (entities, history) = (bench.entities().clone(), bench.recorder.take_history());
         let was_seen = end.is_some();
         let end = end.unwrap_or_default();
-        let ends = faults.iter().filter(|fault| fault.kind.ends_nodes());
-        let node_ends_ms = ends.map(|fault| (fault.begun_ms, fault.ended_ms)).collect();
+        let node_ends_ms = node_ends_ms.lock().unwrap_or_else(|poison| poison.into_inner()).clone();
         let of_two_releases = cluster.releases().is_ok();
         let tolerance_ms = TOLERANCE_MS;
         let mut run =
@@ -321,9 +370,14 @@ impl<'a> Course<'a> {
             broken.extend(check(&run));
         }
         outages(&run, &mut faults, settled.load_ended_ms);
-        let timeline = Timeline { slices: slices(&run, settled.begun_ms), leaders };
-        let mut report =
-            Report::new(experiment, cluster.ids().len(), faults, settled, timeline, run, broken);
+        let Judged { broken: in_rounds, mut tally, mut slices, example } = judged;
+        tally.absorb(Tally::of(&run));
+        slices.add(&run, settled.begun_ms);
+        let timeline = Timeline { slices: slices.finish(), leaders };
+        let run = example.filter(|_| broken.is_empty()).unwrap_or(run);
+        broken.extend(in_rounds);
+        let (nodes, known) = (cluster.ids().len(), Known { faults, settled, timeline, tally, run });
+        let mut report = Report::new(experiment, nodes, known, broken);
         report.interrupted = *stopped.borrow();
         Ok(report)
     }
@@ -341,8 +395,14 @@ impl<'a> Course<'a> {
     }
 }
 
+/// The longest that any of these faults lasts.
+fn longest(plan: &[Planned]) -> Duration {
+    let longest_ms = plan.iter().map(|fault| fault.lasts_ms).max().unwrap_or_default();
+    Duration::from_millis(longest_ms)
+}
+
 /// Clients that give up in time to try something else.
 fn patience() -> ClientOptions {
-    let (attempt_timeout, give_up_after) = (Duration::from_secs(3), Duration::from_secs(8));
+    let (attempt_timeout, give_up_after) = (Duration::from_secs(2), Duration::from_secs(8));
     ClientOptions { attempt_timeout, give_up_after, ..ClientOptions::default() }
 }

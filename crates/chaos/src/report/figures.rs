@@ -60,26 +60,101 @@ pub struct Figures {
     pub restore: Option<RestoreFigures>,
 }
 
-impl Figures {
-    pub fn of(run: &Run, faults: &[Happened], settled: Settled) -> Figures {
-        let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e3;
-        let mut figures = Figures {
-            load_seconds: seconds(settled.begun_ms, settled.load_ended_ms),
-            heal_seconds: seconds(settled.load_ended_ms, settled.healed_ms),
-            operations: (run.history.calls.len() + run.history.deliveries.len()) as u64,
-            deliveries: run.history.deliveries.len() as u64,
-            restore: run.restored.map(|it| RestoreFigures {
-                backup_age_seconds: seconds(it.backup_begun_ms, it.lost_ms),
-                seconds: seconds(it.lost_ms, it.restored_ms),
-            }),
-            outage_max_ms: faults.iter().map(|fault| fault.outage_ms).max().unwrap_or(0),
-            ..Figures::default()
-        };
+/// What is counted of histories, which may be forgotten then.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    figures: Figures,
+    /// From each deadline until its message came out of the dead-letter queue.
+    late_ms: Vec<u64>,
+}
+
+impl Tally {
+    pub fn of(run: &Run) -> Tally {
+        let mut tally = Tally::default();
+        let Tally { figures, late_ms } = &mut tally;
+        figures.operations = (run.history.calls.len() + run.history.deliveries.len()) as u64;
+        figures.deliveries = run.history.deliveries.len() as u64;
+        figures.restore = run.restored.map(|it| RestoreFigures {
+            backup_age_seconds: seconds(it.backup_begun_ms, it.lost_ms),
+            seconds: seconds(it.lost_ms, it.restored_ms),
+        });
         for call in &run.history.calls {
             figures.count(&call.what, &call.answer);
         }
-        figures.count_dead(run);
-        figures
+        figures.count_dead(run, late_ms);
+        tally
+    }
+
+    /// Counts another history's as well.
+    pub fn absorb(&mut self, other: Tally) {
+        self.late_ms.extend(other.late_ms);
+        self.figures.absorb(other.figures);
+    }
+
+    pub fn finish(self, faults: &[Happened], settled: Settled) -> Figures {
+        let Tally { figures, mut late_ms } = self;
+        late_ms.sort_unstable();
+        let rank = |share: f64| late_ms.get((late_ms.len() as f64 * share) as usize).copied();
+        Figures {
+            load_seconds: seconds(settled.begun_ms, settled.load_ended_ms),
+            heal_seconds: seconds(settled.load_ended_ms, settled.healed_ms),
+            late_p50_ms: rank(0.5),
+            late_p99_ms: rank(0.99),
+            late_max_ms: late_ms.last().copied(),
+            outage_max_ms: faults.iter().map(|fault| fault.outage_ms).max().unwrap_or(0),
+            ..figures
+        }
+    }
+}
+
+fn seconds(from_ms: u64, to_ms: u64) -> f64 {
+    to_ms.saturating_sub(from_ms) as f64 / 1e3
+}
+
+impl Figures {
+    /// Adds what is counted; times are not.
+    fn absorb(&mut self, other: Figures) {
+        let Figures {
+            load_seconds: _,
+            heal_seconds: _,
+            operations,
+            messages_sent,
+            messages_perhaps,
+            messages_not_sent,
+            deliveries,
+            settlements,
+            settlements_refused,
+            transactions,
+            transactions_perhaps,
+            rolled_back,
+            received_deferred,
+            sessions_held,
+            cancelled,
+            moved,
+            dead_lettered,
+            late_p50_ms: _,
+            late_p99_ms: _,
+            late_max_ms: _,
+            outage_max_ms: _,
+            restore: _,
+        } = other;
+        self.operations += operations;
+        self.messages_sent += messages_sent;
+        self.messages_perhaps += messages_perhaps;
+        self.messages_not_sent += messages_not_sent;
+        self.deliveries += deliveries;
+        self.settlements += settlements;
+        self.settlements_refused += settlements_refused;
+        self.transactions += transactions;
+        self.transactions_perhaps += transactions_perhaps;
+        self.rolled_back += rolled_back;
+        self.received_deferred += received_deferred;
+        self.sessions_held += sessions_held;
+        self.cancelled += cancelled;
+        self.moved += moved;
+        for (reason, count) in dead_lettered {
+            *self.dead_lettered.entry(reason).or_default() += count;
+        }
     }
 
     fn count(&mut self, what: &What, answer: &Answer) {
@@ -117,9 +192,8 @@ impl Figures {
         }
     }
 
-    fn count_dead(&mut self, run: &Run) {
+    fn count_dead(&mut self, run: &Run, late_ms: &mut Vec<u64>) {
         let mut seen = std::collections::BTreeSet::new();
-        let mut late = Vec::new();
         for it in run.history.deliveries.iter().filter(|it| it.dead) {
             if !seen.insert((&it.entity, it.number)) {
                 continue;
@@ -127,7 +201,7 @@ impl Figures {
             let reason = it.reason.clone().unwrap_or_default();
             // What was held beyond its deadline goes when its holder lets go (TTL-12).
             if reason == EXPIRED && it.count <= 1 {
-                late.extend(it.expires_ms.map(|at| it.at_ms.saturating_sub(at)));
+                late_ms.extend(it.expires_ms.map(|at| it.at_ms.saturating_sub(at)));
             }
             *self.dead_lettered.entry(reason).or_default() += 1;
         }
@@ -139,9 +213,5 @@ impl Figures {
                 }
             }
         }
-        late.sort_unstable();
-        let rank = |share: f64| late.get((late.len() as f64 * share) as usize).copied();
-        (self.late_p50_ms, self.late_p99_ms) = (rank(0.5), rank(0.99));
-        self.late_max_ms = late.last().copied();
     }
 }

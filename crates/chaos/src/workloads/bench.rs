@@ -27,6 +27,64 @@ pub enum Phase {
     Over,
 }
 
+/// How much one producer sends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// Between two of its calls.
+    pub pause: Duration,
+    /// Messages it sends with each.
+    pub batch: u64,
+}
+
+/// No producer calls more often: every call waits for its answer, and a disk.
+const CALL_EVERY_MIN: Duration = Duration::from_millis(20);
+/// Messages per second of one producer, for which the workloads' numbers of workers are made, and how often what takes
+/// long is done.
+const USUAL: f64 = 13.0;
+/// So many times the workers at most.
+const WORKERS_TIMES_MAX: f64 = 8.0;
+
+/// Messages per second of one producer whose consumers stall, are refused, hold back or open links.
+const SLOW_MAX: f64 = 40.0;
+
+/// How many producers there are, of those whose consumers keep up with anything and of the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Producers {
+    pub quick: f64,
+    pub slow: f64,
+}
+
+/// How producers share what is sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Paces {
+    pub quick: Pace,
+    pub slow: Pace,
+}
+
+impl Paces {
+    /// Of so many messages a second together. All alike, as far as the slow ones' consumers let them.
+    pub fn of(per_second: f64, producers: Producers) -> Paces {
+        let Producers { quick, slow } = producers;
+        let alike = per_second / (quick + slow).max(1.0);
+        let of_slow = alike.min(SLOW_MAX);
+        let of_quick = (per_second - of_slow * slow) / quick.max(1.0);
+        Paces { quick: Pace::of(of_quick), slow: Pace::of(of_slow) }
+    }
+}
+
+impl Pace {
+    /// Of a producer that sends so many messages a second.
+    fn of(per_second: f64) -> Pace {
+        let per_second = per_second.max(0.001);
+        let batch = (per_second * CALL_EVERY_MIN.as_secs_f64()).ceil().max(1.0);
+        Pace { pause: Duration::from_secs_f64(batch / per_second), batch: batch as u64 }
+    }
+
+    fn per_second(self) -> f64 {
+        self.batch as f64 / self.pause.as_secs_f64().max(1e-6)
+    }
+}
+
 /// Cheap to clone: one for each client.
 #[derive(Clone)]
 pub struct Bench {
@@ -36,8 +94,9 @@ pub struct Bench {
     pub amqp: AmqpEntries,
     pub recorder: Recorder,
     pub seed: u64,
-    /// Between two sends of one producer.
-    pub pace: Duration,
+    /// Of the producers of this one.
+    pub pace: Pace,
+    paces: Paces,
     phase: watch::Receiver<Phase>,
     entities: Arc<Mutex<Entities>>,
     busy: Arc<AtomicU64>,
@@ -59,7 +118,7 @@ impl Bench {
         amqp: AmqpEntries,
         recorder: Recorder,
         seed: u64,
-        pace: Duration,
+        paces: Paces,
         phase: watch::Receiver<Phase>,
     ) -> Bench {
         Bench {
@@ -68,11 +127,17 @@ impl Bench {
             amqp,
             recorder,
             seed,
-            pace,
+            pace: paces.quick,
+            paces,
             phase,
             entities: Arc::default(),
             busy: Arc::default(),
         }
+    }
+
+    /// The same, for those whose consumers are slow.
+    pub fn slow(&self) -> Bench {
+        Bench { pace: self.paces.slow, ..self.clone() }
     }
 
     pub fn phase(&self) -> Phase {
@@ -83,6 +148,18 @@ impl Bench {
     pub async fn wait_in(&mut self, phase: Phase, pause: Duration) -> bool {
         let later = self.phase.wait_for(|now| *now > phase);
         tokio::time::timeout(pause, later).await.is_err()
+    }
+
+    /// How many workers it takes where so many are enough at the usual pace.
+    pub fn workers(&self, usual: u64) -> u64 {
+        let times = (self.pace.per_second() / USUAL / 2.0).ceil().clamp(1.0, WORKERS_TIMES_MAX);
+        usual * times as u64
+    }
+
+    /// How probable for each message something is that takes a worker long, so that it happens as often as at the usual
+    /// pace, where that is its probability.
+    pub fn rarely(&self, usual: f64) -> f64 {
+        usual * (USUAL / self.pace.per_second()).min(1.0)
     }
 
     /// Until it is dropped, nobody looks at what is left: what rests in queues may still change.
@@ -179,4 +256,25 @@ fn rule(class: &str) -> v1::Rule {
     };
     let filter = Some(v1::Filter { kind: Some(kind) });
     v1::Rule { name: "class".to_owned(), filter, ..v1::Rule::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each row: messages per second of all, and how often quick and slow producers send how many.
+    #[test]
+    fn producers_share_alike_as_far_as_slow_consumers_let_them_and_send_several_at_once() {
+        let producers = Producers { quick: 9.0, slow: 6.0 };
+        for (per_second, quick, slow) in [
+            (15.0, (1_000, 1), (1_000, 1)),
+            (150.0, (100, 1), (100, 1)),
+            (1_140.0, (20, 2), (25, 1)),
+            (5_190.0, (20, 11), (25, 1)),
+        ] {
+            let pace = |(pause_ms, batch)| Pace { pause: Duration::from_millis(pause_ms), batch };
+            let expected = Paces { quick: pace(quick), slow: pace(slow) };
+            assert_eq!(Paces::of(per_second, producers), expected, "{per_second}");
+        }
+    }
 }

@@ -31,6 +31,7 @@ pub fn entities(prefix: &str) -> Vec<Entity> {
 }
 
 pub fn start(bench: &Bench, prefix: &str, tasks: &mut JoinSet<()>) {
+    let bench = &bench.slow();
     let entity = format!("{prefix}deferrals");
     let make = |count| vec![Sent { id: format!("d-{count}"), ..Sent::default() }];
     tasks.spawn(produce(bench.clone(), entity.clone(), make));
@@ -56,7 +57,7 @@ pub fn start(bench: &Bench, prefix: &str, tasks: &mut JoinSet<()>) {
             consuming.await;
             rest(busy).await;
         });
-        for fetcher in 0..FETCHERS {
+        for fetcher in 0..bench.workers(FETCHERS) {
             let random = bench.random(&format!("deferrals fetcher {dead} {fetcher}"));
             let fetcher = Fetcher { entity: entity.clone(), dead, numbers: numbers.clone() };
             let (busy, working) = (Some(bench.busy()), fetcher.work(bench.clone(), random));
@@ -128,7 +129,7 @@ impl Fetcher {
     async fn work(self, mut bench: Bench, mut random: ChaCha8Rng) {
         let mut deeds = JoinSet::new();
         while bench.phase() < Phase::Draining {
-            let pace = bench.pace;
+            let pace = bench.pace.pause;
             bench.wait_in(Phase::Running, pace).await;
             while deeds.try_join_next().is_some() {}
             let Some((number, id)) = self.numbers.draw(&mut random) else {

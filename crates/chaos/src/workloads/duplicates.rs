@@ -2,10 +2,10 @@
 
 use tokio::task::JoinSet;
 
-use super::worker::{Deed, consume, send};
+use super::worker::{complete_all, send};
 use super::{Bench, Phase};
 use crate::Entity;
-use crate::history::{How, Sent};
+use crate::history::Sent;
 
 pub fn entities(prefix: &str) -> Vec<Entity> {
     vec![Entity { deduplicates: true, ..Entity::queue(format!("{prefix}duplicates")) }]
@@ -14,22 +14,24 @@ pub fn entities(prefix: &str) -> Vec<Entity> {
 pub fn start(bench: &Bench, prefix: &str, tasks: &mut JoinSet<()>) {
     let entity = format!("{prefix}duplicates");
     tasks.spawn(repeat(bench.clone(), entity.clone()));
-    tasks.spawn(consume(bench.clone(), entity, false, |_| Deed::Settle(How::Complete)));
+    complete_all(bench, &entity, false, tasks);
 }
 
 async fn repeat(mut bench: Bench, entity: String) {
     let mut count = 0_u64;
-    while bench.wait_in(Phase::Running, bench.pace * 2).await {
-        let sent = || vec![Sent { id: format!("d-{count}"), ..Sent::default() }];
+    while bench.wait_in(Phase::Running, bench.pace.pause * 2).await {
+        let next = count + bench.pace.batch;
+        let one = |count| Sent { id: format!("d-{count}"), ..Sent::default() };
+        let sent = || (count..next).map(one).collect();
         let first = send(&bench, &entity, sent());
         // Each under an origin of its own: the broker cannot take one for a repeat of another.
-        if count.is_multiple_of(2) {
+        if (count / bench.pace.batch).is_multiple_of(2) {
             first.await;
             tokio::join!(send(&bench, &entity, sent()), send(&bench, &entity, sent()));
         } else {
             let (second, third) = (send(&bench, &entity, sent()), send(&bench, &entity, sent()));
             tokio::join!(first, second, third);
         }
-        count += 1;
+        count = next;
     }
 }

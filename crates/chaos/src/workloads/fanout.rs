@@ -5,10 +5,10 @@ use client::subscription_path;
 use tokio::task::JoinSet;
 
 use super::Bench;
-use super::worker::{Deed, consume, produce};
+use super::worker::{complete_all, produce};
 use crate::Entity;
 use crate::entity::Kind;
-use crate::history::{How, Sent};
+use crate::history::Sent;
 
 const SUBSCRIPTIONS: [(&str, Option<&str>); 3] =
     [("all", None), ("red", Some("red")), ("blue", Some("blue"))];
@@ -34,6 +34,6 @@ pub fn start(bench: &Bench, prefix: &str, tasks: &mut JoinSet<()>) {
     tasks.spawn(produce(bench.clone(), topic.clone(), make));
     for (name, _) in SUBSCRIPTIONS {
         let path = subscription_path(&topic, name);
-        tasks.spawn(consume(bench.clone(), path, false, |_| Deed::Settle(How::Complete)));
+        complete_all(bench, &path, false, tasks);
     }
 }

@@ -3,9 +3,9 @@
 use tokio::task::JoinSet;
 
 use super::Bench;
-use super::worker::{Deed, consume, produce};
+use super::worker::{complete_all, produce};
 use crate::Entity;
-use crate::history::{How, Sent};
+use crate::history::Sent;
 
 /// From the end: a destination must be there first (FWD-2).
 pub fn entities(prefix: &str) -> Vec<Entity> {
@@ -20,6 +20,5 @@ pub fn start(bench: &Bench, prefix: &str, tasks: &mut JoinSet<()>) {
         let make = move |count| vec![Sent { id: format!("{hop}-{count}"), ..Sent::default() }];
         tasks.spawn(produce(bench.clone(), format!("{prefix}forward-{hop}"), make));
     }
-    let end = format!("{prefix}forward-c");
-    tasks.spawn(consume(bench.clone(), end, false, |_| Deed::Settle(How::Complete)));
+    complete_all(bench, &format!("{prefix}forward-c"), false, tasks);
 }

@@ -34,6 +34,7 @@ pub fn entities(prefix: &str) -> Vec<Entity> {
 }
 
 pub fn start(bench: &Bench, prefix: &str, tasks: &mut JoinSet<()>) {
+    let bench = &bench.slow();
     for name in ["links", "links-sessions"] {
         let entity = format!("{prefix}{name}");
         let has_sessions = name == "links-sessions";
@@ -42,7 +43,7 @@ pub fn start(bench: &Bench, prefix: &str, tasks: &mut JoinSet<()>) {
             vec![Sent { id: format!("l-{count}"), session, ..Sent::default() }]
         };
         tasks.spawn(produce(bench.clone(), entity.clone(), make));
-        for worker in 0..WORKERS {
+        for worker in 0..bench.workers(WORKERS) {
             let (bench, entity) = (bench.clone(), entity.clone());
             // Of somebody else's cluster nobody knows where it is entered over AMQP.
             match (bench.amqp.addresses.is_empty(), has_sessions) {

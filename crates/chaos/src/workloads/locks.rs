@@ -16,6 +16,7 @@ pub fn entities(prefix: &str) -> Vec<Entity> {
 }
 
 pub fn start(bench: &Bench, prefix: &str, tasks: &mut JoinSet<()>) {
+    let bench = &bench.slow();
     let entity = format!("{prefix}locks");
     let make = |count: u64| {
         // One in ten is bad for every worker.
@@ -23,16 +24,19 @@ pub fn start(bench: &Bench, prefix: &str, tasks: &mut JoinSet<()>) {
         vec![Sent { id: format!("{kind}-{count}"), ..Sent::default() }]
     };
     tasks.spawn(produce(bench.clone(), entity.clone(), make));
-    for worker in 0..WORKERS {
+    for worker in 0..bench.workers(WORKERS) {
         let mut random = bench.random(&format!("locks worker {worker}"));
+        let crashes = bench.rarely(1.0 / 30.0);
         let decide = move |seen: &Delivered| {
             if seen.id.starts_with("bad") {
                 return Deed::Settle(How::Abandon);
             }
+            if random.random_bool(crashes) {
+                return Deed::Crash;
+            }
             match random.random_range(0..30) {
-                0 => Deed::Crash,
-                1 | 2 => Deed::Renew,
-                3 => Deed::Settle(How::Abandon),
+                0 | 1 => Deed::Renew,
+                2 => Deed::Settle(How::Abandon),
                 _ => Deed::Settle(How::Complete),
             }
         };

@@ -22,7 +22,7 @@ pub fn start(bench: &Bench, prefix: &str, tasks: &mut JoinSet<()>) {
             move |count| vec![Sent { id: format!("q{producer}-{count}"), ..Sent::default() }];
         tasks.spawn(produce(bench.clone(), entity.clone(), make));
     }
-    for consumer in 0..CONSUMERS {
+    for consumer in 0..bench.workers(CONSUMERS) {
         let mut random = bench.random(&format!("queue consumer {consumer}"));
         let decide = move |_: &_| {
             Deed::Settle(match random.random_range(0..20) {

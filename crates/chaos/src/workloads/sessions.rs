@@ -26,13 +26,14 @@ pub fn entities(prefix: &str) -> Vec<Entity> {
 }
 
 pub fn start(bench: &Bench, prefix: &str, tasks: &mut JoinSet<()>) {
+    let bench = &bench.slow();
     let entity = format!("{prefix}sessions");
     let make = |count| {
         let session = Some(format!("session-{}", count % SESSIONS));
         vec![Sent { id: format!("m-{count}"), session, ..Sent::default() }]
     };
     tasks.spawn(produce(bench.clone(), entity.clone(), make));
-    for worker in 0..WORKERS {
+    for worker in 0..bench.workers(WORKERS) {
         tasks.spawn(work(bench.clone(), entity.clone(), worker));
     }
 }
@@ -82,8 +83,10 @@ impl Holder<'_> {
                 Ok(Ok(delivery)) => delivery,
             };
             let seen = self.record(&delivery);
+            if random.random_bool(self.bench.rarely(1.0 / 40.0)) {
+                return self.stall(&delivery, &seen).await;
+            }
             match random.random_range(0..40) {
-                0 => return self.stall(&delivery, &seen).await,
                 1 => self.settle(&delivery, &seen, How::Abandon).await,
                 2 => {
                     self.renew().await;

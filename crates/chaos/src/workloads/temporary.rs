@@ -30,7 +30,7 @@ pub fn start(bench: &Bench, prefix: &str, tasks: &mut JoinSet<()>) {
 /// A request and its reply, each over a queue of its own.
 async fn converse(mut bench: Bench, prefix: String) {
     let mut count = 0_u64;
-    while bench.wait_in(Phase::Running, bench.pace * 10).await {
+    while bench.wait_in(Phase::Running, bench.pace.pause * 10).await {
         let name = format!("{prefix}temporary-{count}");
         count += 1;
         // Of one that is perhaps there nothing is asked any more.

@@ -26,10 +26,11 @@ pub fn entities(prefix: &str) -> Vec<Entity> {
 }
 
 pub fn start(bench: &Bench, prefix: &str, tasks: &mut JoinSet<()>) {
+    let bench = &bench.slow();
     let entity = format!("{prefix}transactions");
     let make = |count| vec![Sent { id: format!("parent-{count}"), ..Sent::default() }];
     tasks.spawn(produce(bench.clone(), entity.clone(), make));
-    for worker in 0..WORKERS {
+    for worker in 0..bench.workers(WORKERS) {
         tasks.spawn(work(bench.clone(), entity.clone(), worker));
     }
 }

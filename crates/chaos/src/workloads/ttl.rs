@@ -7,7 +7,7 @@ use rand::RngExt;
 use tokio::task::JoinSet;
 
 use super::Bench;
-use super::worker::{Deed, consume, produce};
+use super::worker::{Deed, complete_all, consume, produce};
 use crate::Entity;
 use crate::history::{How, Sent};
 
@@ -43,8 +43,7 @@ pub fn start(bench: &Bench, prefix: &str, tasks: &mut JoinSet<()>) {
         tasks.spawn(lazily(bench.clone(), entity.clone(), decide));
     }
     // At once, so that the time from deadline to dead-letter queue shows.
-    let dead = format!("{prefix}ttl-dead");
-    tasks.spawn(consume(bench.clone(), dead, true, |_| Deed::Settle(How::Complete)));
+    complete_all(bench, &format!("{prefix}ttl-dead"), true, tasks);
 }
 
 /// Consumes, but begins late: until then, everything that may expire does.

@@ -27,12 +27,14 @@ pub enum Deed {
     Crash,
 }
 
-/// Sends what `make` makes, at the bench's pace, until the bench drains.
+/// Sends what `make` makes of each number from 0 on, at the bench's pace, until the bench drains.
 pub async fn produce(mut bench: Bench, entity: String, mut make: impl FnMut(u64) -> Vec<Sent>) {
     let mut count = 0;
-    while bench.wait_in(Phase::Running, bench.pace).await {
-        send(&bench, &entity, make(count)).await;
-        count += 1;
+    while bench.wait_in(Phase::Running, bench.pace.pause).await {
+        let next = count + bench.pace.batch;
+        let sent = (count..next).flat_map(&mut make).collect();
+        send(&bench, &entity, sent).await;
+        count = next;
     }
 }
 
@@ -128,6 +130,14 @@ pub async fn consume(
     decide: impl FnMut(&Delivered) -> Deed,
 ) {
     consume_until(Phase::Over, bench, entity, dead, decide).await;
+}
+
+/// Completes whatever comes, from a queue, a subscription or a dead-letter queue.
+pub fn complete_all(bench: &Bench, entity: &str, dead: bool, tasks: &mut JoinSet<()>) {
+    for _ in 0..bench.workers(1) {
+        let (bench, entity) = (bench.clone(), entity.to_owned());
+        tasks.spawn(consume(bench, entity, dead, |_| Deed::Settle(How::Complete)));
+    }
 }
 
 /// As [`consume`], until the run is so far.
