@@ -24,6 +24,16 @@ def faults(report):
     return f"{sum(done.values())}: " + ", ".join(told) if told else "none"
 
 
+def outages(reports):
+    """The longest time without service that any fault of a kind brought about."""
+    longest = collections.Counter()
+    for report in reports:
+        for kind, outage_ms in report["figures"]["outages_max_ms"].items():
+            longest[kind] = max(longest[kind], outage_ms)
+    rows = [f"| {kind} | {outage_ms / 1e3:.1f} s |" for kind, outage_ms in sorted(longest.items())]
+    return "\n".join(["| fault | without service, longest |", "|---|---|", *rows])
+
+
 def violations(report):
     if report["holds"]:
         return "none"
@@ -68,7 +78,7 @@ def main(directory, seeds):
     print(HEADER)
     for report in reports:
         print(row(report))
-    print(f"\n{total(reports)}\n\nEach is repeated by its command:\n\n```")
+    print(f"\n{total(reports)}\n\n{outages(reports)}\n\nEach is repeated by its command:\n\n```")
     for report in reports:
         print(report["command"])
     print("```")

@@ -3,6 +3,7 @@
 
 mod damage;
 mod links;
+mod message;
 mod power;
 mod rotation;
 mod snapshot;
@@ -59,6 +60,8 @@ enum Undo {
     SyncAsUsual(u64),
     ClearDisk(u64),
     Dismiss,
+    /// Clients meet it no more.
+    RemoveRule,
     Nothing,
 }
 
@@ -209,6 +212,13 @@ async fn inflict(
             (told, Undo::HealSnapshots)
         }),
         FaultKind::Transfer => transfer(cluster, node, fault.victim, &mut random).await,
+        FaultKind::MessageFault => {
+            let told = message::strike(cluster, &mut random).await;
+            told.map(|told| {
+                let told = format!("had clients over AMQP meet faults for {seconds:.1} s: {told}");
+                (told, Undo::RemoveRule)
+            })
+        }
         FaultKind::RotateCertificate => {
             rotation::replace_certificate(cluster, node).await?;
             Ok((format!("replaced the certificate of {whose}"), Undo::Nothing))
@@ -359,6 +369,10 @@ async fn undo(cluster: &mut Cluster, undo: Undo) -> Result<String, Error> {
                 Ok(()) => " it was drained and removed".to_owned(),
                 Err(told) => format!(" it was to go: {told}"),
             });
+        }
+        Undo::RemoveRule => {
+            // It ends by itself where nobody answers.
+            drop(cluster.observer()?.remove_fault_rules(Some(message::RULE)).await);
         }
         Undo::Nothing => (),
     }

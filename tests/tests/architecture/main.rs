@@ -79,7 +79,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["amqp-client", "amqp-protocol", "auth", "client", "definitions", "domain", "workload"],
     ),
     // And what hurts a cluster speaks what it speaks.
-    ("chaos", &["amqp-client", "amqp-protocol", "client"]),
+    ("chaos", &["amqp-client", "amqp-protocol", "client", "fault-rules"]),
     // Of `chaos` clusters and what hurts them; of `definitions` and `fault-rules` what files say; of `load` texts with
     // fields, which it sends.
     ("experiment", &["chaos", "client", "definitions", "fault-rules", "load"]),

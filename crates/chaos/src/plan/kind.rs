@@ -47,6 +47,8 @@ pub enum FaultKind {
     Transfer,
     /// A node joins, and has replicas moved to it; when it is over it is drained and removed.
     Membership,
+    /// The broker has clients over AMQP meet what a network or a node might do to them.
+    MessageFault,
     /// A node's certificate for its peers is replaced, and all connections between nodes are made anew.
     RotateCertificate,
     /// The authority of all nodes' certificates is replaced, and all of them with it, in the steps that
@@ -61,7 +63,7 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    pub const ALL: [FaultKind; 24] = [
+    pub const ALL: [FaultKind; 25] = [
         FaultKind::Kill,
         FaultKind::PowerFailure,
         FaultKind::Blackout,
@@ -81,6 +83,7 @@ impl FaultKind {
         FaultKind::DamagedSnapshot,
         FaultKind::Transfer,
         FaultKind::Membership,
+        FaultKind::MessageFault,
         FaultKind::RotateCertificate,
         FaultKind::RotateAuthority,
         FaultKind::RotateKey,
@@ -110,6 +113,7 @@ impl FaultKind {
             FaultKind::DamagedSnapshot => "damaged-snapshot",
             FaultKind::Transfer => "transfer",
             FaultKind::Membership => "membership",
+            FaultKind::MessageFault => "message-fault",
             FaultKind::RotateCertificate => "rotate-certificate",
             FaultKind::RotateAuthority => "rotate-authority",
             FaultKind::RotateKey => "rotate-key",
@@ -142,6 +146,7 @@ impl FaultKind {
             | FaultKind::Slow
             | FaultKind::Transfer
             | FaultKind::Membership
+            | FaultKind::MessageFault
             | FaultKind::RotateCertificate
             | FaultKind::RotateAuthority
             | FaultKind::RotateKey => false,
@@ -176,7 +181,8 @@ impl FaultKind {
             | FaultKind::SlowSync
             | FaultKind::FullDisk
             | FaultKind::Transfer
-            | FaultKind::Membership => false,
+            | FaultKind::Membership
+            | FaultKind::MessageFault => false,
         }
     }
 

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::check::EXPIRED;
 use crate::faults::Happened;
+use crate::plan::FaultKind;
 use crate::{Answer, Run, What};
 
 /// When what began and ended, on the experiment's clock.
@@ -56,6 +57,8 @@ pub struct Figures {
     pub late_p99_ms: Option<u64>,
     pub late_max_ms: Option<u64>,
     pub outage_max_ms: u64,
+    /// The longest of each kind of fault.
+    pub outages_max_ms: BTreeMap<FaultKind, u64>,
     /// Where all disks were lost in the end.
     pub restore: Option<RestoreFigures>,
 }
@@ -94,6 +97,11 @@ impl Tally {
     pub fn finish(self, faults: &[Happened], settled: Settled) -> Figures {
         let Tally { figures, mut late_ms } = self;
         late_ms.sort_unstable();
+        let mut outages_max_ms = BTreeMap::new();
+        for fault in faults.iter().filter(|fault| fault.skipped.is_none()) {
+            let longest: &mut u64 = outages_max_ms.entry(fault.kind).or_default();
+            *longest = fault.outage_ms.max(*longest);
+        }
         let rank = |share: f64| late_ms.get((late_ms.len() as f64 * share) as usize).copied();
         Figures {
             load_seconds: seconds(settled.begun_ms, settled.load_ended_ms),
@@ -101,6 +109,7 @@ impl Tally {
             late_p50_ms: rank(0.5),
             late_p99_ms: rank(0.99),
             late_max_ms: late_ms.last().copied(),
+            outages_max_ms,
             outage_max_ms: faults.iter().map(|fault| fault.outage_ms).max().unwrap_or(0),
             ..figures
         }
@@ -136,6 +145,7 @@ impl Figures {
             late_p99_ms: _,
             late_max_ms: _,
             outage_max_ms: _,
+            outages_max_ms: _,
             restore: _,
         } = other;
         self.operations += operations;

@@ -77,6 +77,12 @@ impl Report {
                 }
             }
         }
+        let worst = self.figures.outages_max_ms.iter();
+        let told: Vec<String> =
+            worst.map(|(kind, ms)| format!("{kind} {:.1} s", *ms as f64 / 1e3)).collect();
+        if !told.is_empty() {
+            writeln!(f, "without service at the longest: {}", told.join(", "))?;
+        }
         Ok(())
     }
 

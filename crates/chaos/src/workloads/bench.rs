@@ -37,7 +37,7 @@ pub struct Pace {
 }
 
 /// No producer calls more often: every call waits for its answer, and a disk.
-const CALL_EVERY_MIN: Duration = Duration::from_millis(20);
+const CALL_EVERY_MIN: Duration = Duration::from_millis(50);
 /// Messages per second of one producer, for which the workloads' numbers of workers are made, and how often what takes
 /// long is done.
 const USUAL: f64 = 13.0;
@@ -269,8 +269,8 @@ mod tests {
         for (per_second, quick, slow) in [
             (15.0, (1_000, 1), (1_000, 1)),
             (150.0, (100, 1), (100, 1)),
-            (1_140.0, (20, 2), (25, 1)),
-            (5_190.0, (20, 11), (25, 1)),
+            (1_140.0, (50, 5), (50, 2)),
+            (5_190.0, (50, 28), (50, 2)),
         ] {
             let pace = |(pause_ms, batch)| Pace { pause: Duration::from_millis(pause_ms), batch };
             let expected = Paces { quick: pace(quick), slow: pace(slow) };

@@ -1,6 +1,6 @@
 //! Producers and consumers that all workloads share.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use client::{Delivery, Disposition, Error, Message, QueuePath, Receiver, ReceiverOptions, v1};
 use tokio::task::JoinSet;
@@ -30,7 +30,14 @@ pub enum Deed {
 /// Sends what `make` makes of each number from 0 on, at the bench's pace, until the bench drains.
 pub async fn produce(mut bench: Bench, entity: String, mut make: impl FnMut(u64) -> Vec<Sent>) {
     let mut count = 0;
-    while bench.wait_in(Phase::Running, bench.pace.pause).await {
+    let mut due = Instant::now();
+    loop {
+        // What an answer took is no pause; but what an outage took is not made up for.
+        due = (due + bench.pace.pause).max(Instant::now() - bench.pace.pause);
+        let pause = due.saturating_duration_since(Instant::now());
+        if !bench.wait_in(Phase::Running, pause).await {
+            return;
+        }
         let next = count + bench.pace.batch;
         let sent = (count..next).flat_map(&mut make).collect();
         send(&bench, &entity, sent).await;
