@@ -38,6 +38,11 @@ impl Client {
         Ok(HistoryReader { client: self.clone(), next })
     }
 
+    /// Reads what happened to messages from where the record begins: all that any replica still has.
+    pub fn whole_history(&self) -> HistoryReader {
+        HistoryReader { client: self.clone(), next: BTreeMap::new() }
+    }
+
     /// How far the groups are whose leaders answer.
     async fn history_marks(&self) -> Result<BTreeMap<u32, u64>, Error> {
         let (mut marks, mut failed) = (BTreeMap::new(), None);

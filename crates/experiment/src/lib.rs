@@ -14,6 +14,7 @@ mod file;
 mod plan;
 
 mod lives;
+mod step_text;
 mod timeline;
 
 mod checks;
@@ -32,6 +33,8 @@ mod run;
 
 pub use error::Error;
 pub use file::{ExperimentFile, FileFault};
+pub use lives::{Life, Lives, is_of};
 pub use report::{Report, Verdict};
 pub use run::ExperimentRun;
 pub use stage::{Stage, Target, Tell};
+pub use step_text::step_text;

@@ -56,6 +56,8 @@ enum Command {
     Purge(commands::purge::PurgeArgs),
     /// Send the messages of a dead-letter queue to their queue again
     Resubmit(commands::resubmit::ResubmitArgs),
+    /// What became of a message
+    Message(commands::message::MessageArgs),
     /// Sessions of a queue, and their states
     Session(commands::session::SessionArgs),
     /// Measure a cluster under load
@@ -133,6 +135,7 @@ impl Cli {
             Command::Peek(args) => commands::peek::run(args).await?,
             Command::Purge(args) => commands::purge::run(args).await?,
             Command::Resubmit(args) => commands::resubmit::run(args).await?,
+            Command::Message(args) => return commands::message::run(args).await,
             Command::Session(args) => commands::session::run(args).await?,
             Command::Bench(args) => commands::bench::run(args).await?,
             Command::Load(args) => return commands::load::run(args).await,

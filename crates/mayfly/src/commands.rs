@@ -18,6 +18,7 @@ mod idle;
 pub mod key;
 pub mod load;
 pub mod man;
+pub mod message;
 pub mod peek;
 pub mod properties;
 pub mod purge;

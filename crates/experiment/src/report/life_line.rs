@@ -1,11 +1,10 @@
 //! What a message went through, step by step, and what was done around it meanwhile.
 
 use chaos::Happened;
-use client::v1::MessageEvent;
-use client::v1::message_event::Step;
 use serde::Serialize;
 
 use crate::lives::Life;
+use crate::step_text::step_text;
 use crate::timeline::{Moment, MomentKind};
 
 /// So long after a message's last step it is told what was done to programs and nodes.
@@ -44,8 +43,10 @@ pub struct Surroundings<'a> {
 impl LifeLine {
     pub fn of(life: &Life, around: &Surroundings<'_>) -> LifeLine {
         let since = |at_ms: u64| at_ms as i64 - around.begun_ms as i64;
+        let seconds = |at_ms: u64| format!("{:.1} s", since(at_ms) as f64 / 1e3);
         let own = life.events.iter().filter_map(|event| {
-            Some(LineStep { at_ms: since(event.at_ms), told: told(event, since)?, is_own: true })
+            let told = step_text(event, seconds)?;
+            Some(LineStep { at_ms: since(event.at_ms), told, is_own: true })
         });
         let mut steps: Vec<LineStep> = own.collect();
         let from_ms = life.events.first().map_or(0, |event| event.at_ms);
@@ -81,56 +82,6 @@ impl LifeLine {
             steps,
         }
     }
-}
-
-/// A step as people read it.
-fn told(event: &MessageEvent, since: impl Fn(u64) -> i64) -> Option<String> {
-    let seconds = |at_ms: u64| format!("{:.1} s", since(at_ms) as f64 / 1e3);
-    let place = &event.entity;
-    Some(match event.step.as_ref()? {
-        Step::Accepted(of) => {
-            let mut text = match of.scheduled_for_ms {
-                Some(at_ms) => format!("accepted by {place}, to come out at {}", seconds(at_ms)),
-                None => format!("accepted by {place}"),
-            };
-            text += &format!(" as number {}", event.sequence_number);
-            if of.hops > 0 {
-                text += &format!(", after {} hops", of.hops);
-            }
-            if !of.correlation_id.is_empty() {
-                text += &format!(", correlation id '{}'", of.correlation_id);
-            }
-            text
-        }
-        Step::Activated(of) => {
-            format!("came out as number {}, {} ms late", event.sequence_number, of.late_ms)
-        }
-        Step::Cancelled(_) => "its schedule was cancelled".to_owned(),
-        Step::Locked(of) => format!(
-            "locked until {} for {} from {place}, delivery {}",
-            seconds(of.until_ms),
-            if of.receiver.is_empty() { "a receiver" } else { &of.receiver },
-            of.delivery_count + 1
-        ),
-        Step::LockRenewed(of) => format!("its lock was renewed until {}", seconds(of.until_ms)),
-        Step::Completed(of) if of.on_delivery => "deleted as it was delivered".to_owned(),
-        Step::Completed(_) => format!("completed in {place}"),
-        Step::Abandoned(of) => {
-            format!("given back as failed, delivery count {}", of.delivery_count)
-        }
-        Step::Released(_) => "given back, uncounted".to_owned(),
-        Step::LockLapsed(of) => format!("its lock lapsed, delivery count {}", of.delivery_count),
-        Step::Deferred(_) => "deferred".to_owned(),
-        Step::DeadLettered(of) => match of.description.as_str() {
-            "" => format!("dead-lettered: {}", of.reason),
-            description => format!("dead-lettered: {}: {description}", of.reason),
-        },
-        Step::Expired(_) => "expired".to_owned(),
-        Step::Deleted(_) => "deleted by a batch delete".to_owned(),
-        Step::Forwarded(_) => format!("forwarded from {place}"),
-        Step::EntityDeleted(_) => format!("{place} was deleted"),
-        Step::Published(of) => format!("handed out in {} copies", of.copies),
-    })
 }
 
 #[cfg(test)]

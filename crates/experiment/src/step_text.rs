@@ -1,0 +1,60 @@
+//! Steps of messages' lives, in words.
+
+use client::v1::MessageEvent;
+use client::v1::message_event::Step;
+
+/// A step as people read it; `instant` says how other instants are told. None: this release does not know it.
+pub fn step_text(event: &MessageEvent, instant: impl Fn(u64) -> String) -> Option<String> {
+    let place = &event.entity;
+    Some(match event.step.as_ref()? {
+        Step::Accepted(of) => {
+            let mut text = match of.scheduled_for_ms {
+                Some(at_ms) => format!("accepted by {place}, to come out at {}", instant(at_ms)),
+                None => format!("accepted by {place}"),
+            };
+            text += &format!(" as number {}", event.sequence_number);
+            if of.hops > 0 {
+                text += &format!(", after {} hops", of.hops);
+            }
+            if !of.correlation_id.is_empty() {
+                text += &format!(", correlation id '{}'", of.correlation_id);
+            }
+            text
+        }
+        Step::Activated(of) => {
+            format!("came out as number {}{}", event.sequence_number, late(of.late_ms))
+        }
+        Step::Cancelled(_) => "its schedule was cancelled".to_owned(),
+        Step::Locked(of) => format!(
+            "locked until {} for {} from {place}, delivery {}",
+            instant(of.until_ms),
+            if of.receiver.is_empty() { "a receiver" } else { &of.receiver },
+            of.delivery_count + 1
+        ),
+        Step::LockRenewed(of) => format!("its lock was renewed until {}", instant(of.until_ms)),
+        Step::Completed(of) if of.on_delivery => "deleted as it was delivered".to_owned(),
+        Step::Completed(_) => format!("completed in {place}"),
+        Step::Abandoned(of) => {
+            format!("given back as failed, delivery count {}", of.delivery_count)
+        }
+        Step::Released(_) => "given back, uncounted".to_owned(),
+        Step::LockLapsed(of) => {
+            let late = late(of.late_ms);
+            format!("its lock lapsed{late}, delivery count {}", of.delivery_count)
+        }
+        Step::Deferred(_) => "deferred".to_owned(),
+        Step::DeadLettered(of) => match of.description.as_str() {
+            "" => format!("dead-lettered: {}", of.reason),
+            description => format!("dead-lettered: {}: {description}", of.reason),
+        },
+        Step::Expired(of) => format!("expired{}", late(of.late_ms)),
+        Step::Deleted(_) => "deleted by a batch delete".to_owned(),
+        Step::Forwarded(_) => format!("forwarded from {place}"),
+        Step::EntityDeleted(_) => format!("{place} was deleted"),
+        Step::Published(of) => format!("handed out in {} copies", of.copies),
+    })
+}
+
+fn late(late_ms: u64) -> String {
+    format!(", {late_ms} ms late")
+}
