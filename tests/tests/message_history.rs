@@ -1,13 +1,14 @@
 //! HIST on real clusters: what is recorded of messages is complete, whichever nodes are lost meanwhile.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::ensure;
 use client::v1::message_event::Step;
 use client::v1::{MessageEvent, QueueProperties};
-use client::{Error, Message, ReceiverOptions, SenderOptions};
-use mayfly_tests::{Cluster, Settings};
+use client::{Disposition, Error, Message, QueuePath, ReceiverOptions, SenderOptions};
+use mayfly_tests::{Cluster, Settings, mayfly};
 
 const RECORDED: &str = "[message_history]\nmemory_mebibytes = 16\n";
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -101,5 +102,84 @@ async fn hist_6_it_takes_a_record_and_the_right_to_listen_to_everything() -> any
     let stranger = client::Client::connect([cluster.addresses(1)[0]])?;
     let refused = stranger.follow_history().await.err();
     ensure!(matches!(refused, Some(Error::Refused(_))), "{refused:?}");
+    Ok(())
+}
+
+/// Forwarded, locked, lapsed, expired, dead-lettered, sent again and completed: what `mayfly message history` tells of one.
+#[tokio::test(flavor = "multi_thread")]
+async fn hist_1_a_command_tells_where_a_message_has_been() -> anyhow::Result<()> {
+    let cluster = Cluster::start(Settings { config: RECORDED, ..Settings::default() }).await?;
+    let client = cluster.client()?;
+    let orders = QueueProperties {
+        lock_duration_ms: Some(5_000),
+        dead_letter_on_expiration: Some(true),
+        ..QueueProperties::default()
+    };
+    client.create_queue("orders", orders).await?;
+    let intake =
+        QueueProperties { forward_to: Some("orders".to_owned()), ..QueueProperties::default() };
+    client.create_queue("intake", intake).await?;
+    client.send("intake", vec![Message::new("x").message_id("order-17").ttl_ms(60_000)]).await?;
+    client.send("orders", vec![Message::new("x").message_id("order-18")]).await?;
+    let mode = client::v1::ReceiveMode::PeekLock;
+    let (main, dead) = (QueuePath::main("orders"), QueuePath::dead_letter("orders"));
+    let mut held = Vec::new();
+    while held.len() < 2 {
+        held.extend(client.receive(&main, mode, 2, PATIENCE).await?);
+    }
+    // Once lapsed, nobody takes it until it expires.
+    client.advance_clock(Duration::from_secs(90)).await?;
+    let mut lost = Vec::new();
+    while lost.is_empty() {
+        lost = client.receive(&dead, mode, 1, PATIENCE).await?;
+    }
+    let again = Message::new("x").message_id("order-17");
+    client.send("orders", vec![again]).await?;
+    client.settle(&dead, vec![lost[0].settlement(Disposition::Complete)], false).await?;
+    let mut receiver = client.receiver("orders", ReceiverOptions::default());
+    for _ in 0..2 {
+        let delivery = receiver.recv().await?;
+        receiver.complete(&delivery).await?;
+    }
+
+    let history = |id: &str| {
+        Command::new(mayfly()?)
+            .args(["message", "history", "orders", id, "--json", "--connect"])
+            .arg(cluster.addresses(2)[0])
+            .output()
+            .map_err(anyhow::Error::from)
+    };
+    let told = history("order-17")?;
+    ensure!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let mut steps = Vec::new();
+    for line in String::from_utf8(told.stdout)?.lines() {
+        let step: serde_json::Value = serde_json::from_str(line)?;
+        let text = |key: &str| step[key].as_str().unwrap_or_default().to_owned();
+        steps.push(format!("{} {}", text("step"), text("entity")));
+    }
+    let dead = "orders/$deadletterqueue";
+    // What is done in two groups may be told in either order.
+    let mut first: Vec<String> = steps.drain(..3.min(steps.len())).collect();
+    first.sort();
+    ensure!(first == ["accepted intake", "accepted orders", "forwarded intake"], "{first:?}");
+    let expected = [
+        "locked orders".to_owned(),
+        "lock_lapsed orders".to_owned(),
+        "dead_lettered orders".to_owned(),
+        format!("locked {dead}"),
+        "accepted orders".to_owned(),
+        format!("completed {dead}"),
+        "locked orders".to_owned(),
+        "completed orders".to_owned(),
+    ];
+    ensure!(steps == expected, "{steps:?}");
+
+    let unknown = history("order-19")?;
+    let complaint = String::from_utf8(unknown.stderr)?;
+    ensure!(unknown.status.code() == Some(1), "{:?}", unknown.status);
+    ensure!(
+        complaint.contains("nothing is recorded of message 'order-19' in 'orders'"),
+        "{complaint}"
+    );
     Ok(())
 }

@@ -53,6 +53,16 @@ fn values(metrics: &str, name: &str) -> Vec<f64> {
     series.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect()
 }
 
+/// What `mayfly cluster check` finds that is not well, and its exit code.
+fn check(cluster: &Cluster, node: u64) -> anyhow::Result<(Option<i32>, Vec<String>)> {
+    let shown = std::process::Command::new(mayfly()?)
+        .args(["cluster", "check", "--connect", cluster.addresses(node)[0]])
+        .output()?;
+    let told = String::from_utf8(shown.stdout)?;
+    let wrong = told.lines().filter(|line| !line.starts_with("ok ")).map(str::to_owned).collect();
+    Ok((shown.status.code(), wrong))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_majority_nothing_says_that_it_serves_and_requests_are_refused_at_once()
 -> anyhow::Result<()> {
@@ -72,6 +82,8 @@ async fn without_a_majority_nothing_says_that_it_serves_and_requests_are_refused
     }
     margins.retain(|margin| !margin.is_nan());
     ensure!(margins == [1.0, 1.0, 1.0], "{margins:?}");
+    let (code, wrong) = check(&cluster, 1)?;
+    ensure!(code == Some(0) && wrong.is_empty(), "{code:?}: {wrong:?}");
     // Who sends already learns it on the way.
     let mut amqp = AmqpClient::connect(cluster.amqp_address(1)).await?;
     let sender = amqp.sender("orders").await?.map_err(|error| anyhow::anyhow!("{error:?}"))?;
@@ -111,6 +123,14 @@ async fn without_a_majority_nothing_says_that_it_serves_and_requests_are_refused
         "WRONG: node 3 is not reachable",
     ];
     ensure!(wrong.starts_with(&expected), "{told}");
+    let (code, wrong) = check(&cluster, 1)?;
+    ensure!(code == Some(2), "{code:?}: {wrong:?}");
+    let expected = [
+        "warning   nodes         node 2 does not answer; node 3 does not answer",
+        "critical  leaders       the catalog has no leader; group 1 has no leader; group 2 has no leader",
+        "critical  quorum        the catalog has no majority; group 1 has no majority; group 2 has no majority",
+    ];
+    ensure!(wrong.starts_with(&expected.map(str::to_owned)), "{wrong:?}");
 
     let begun = Instant::now();
     let answer = post(&cluster, 1)?;

@@ -46,6 +46,7 @@ impl Client {
     /// How far the groups are whose leaders answer.
     async fn history_marks(&self) -> Result<BTreeMap<u32, u64>, Error> {
         let (mut marks, mut failed) = (BTreeMap::new(), None);
+        self.know_all_nodes().await?;
         for node in self.shared.nodes.order(None) {
             let mut history = node.history();
             let asked = history.marks(node.request(v1::HistoryMarksRequest {}));
@@ -64,6 +65,16 @@ impl Client {
             (true, Some(error)) => Err(error),
             _ => Ok(marks),
         }
+    }
+}
+
+impl Client {
+    /// Every replica is asked, also on nodes that nobody has named yet.
+    async fn know_all_nodes(&self) -> Result<(), Error> {
+        let status = self.status(true).await?;
+        let there = status.nodes.iter().filter(|node| node.role() != v1::NodeRole::Removed);
+        self.shared.nodes.learn(there.map(|node| (node.id, node.grpc_address.as_str())));
+        Ok(())
     }
 }
 

@@ -37,4 +37,4 @@ pub use lives::{Life, Lives, is_of};
 pub use report::{Report, Verdict};
 pub use run::ExperimentRun;
 pub use stage::{Stage, Target, Tell};
-pub use step_text::step_text;
+pub use step_text::{step_name, step_text};

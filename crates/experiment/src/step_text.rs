@@ -14,7 +14,7 @@ pub fn step_text(event: &MessageEvent, instant: impl Fn(u64) -> String) -> Optio
             };
             text += &format!(" as number {}", event.sequence_number);
             if of.hops > 0 {
-                text += &format!(", after {} hops", of.hops);
+                text += &format!(", after {} hop{}", of.hops, if of.hops == 1 { "" } else { "s" });
             }
             if !of.correlation_id.is_empty() {
                 text += &format!(", correlation id '{}'", of.correlation_id);
@@ -57,4 +57,26 @@ pub fn step_text(event: &MessageEvent, instant: impl Fn(u64) -> String) -> Optio
 
 fn late(late_ms: u64) -> String {
     format!(", {late_ms} ms late")
+}
+
+/// What a step is called, as fields of the record are.
+pub fn step_name(step: &Step) -> &'static str {
+    match step {
+        Step::Accepted(_) => "accepted",
+        Step::Activated(_) => "activated",
+        Step::Cancelled(_) => "cancelled",
+        Step::Locked(_) => "locked",
+        Step::LockRenewed(_) => "lock_renewed",
+        Step::Completed(_) => "completed",
+        Step::Abandoned(_) => "abandoned",
+        Step::Released(_) => "released",
+        Step::LockLapsed(_) => "lock_lapsed",
+        Step::Deferred(_) => "deferred",
+        Step::DeadLettered(_) => "dead_lettered",
+        Step::Expired(_) => "expired",
+        Step::Deleted(_) => "deleted",
+        Step::Forwarded(_) => "forwarded",
+        Step::EntityDeleted(_) => "entity_deleted",
+        Step::Published(_) => "published",
+    }
 }

@@ -142,7 +142,7 @@ impl Cli {
             Command::Chaos(args) => return commands::chaos::run(args).await,
             Command::Experiment(args) => return commands::experiment::run(args).await,
             Command::Health(args) => return commands::health::run(args).await,
-            Command::Cluster(args) => commands::cluster::run(args).await?,
+            Command::Cluster(args) => return commands::cluster::run(args).await,
             Command::Config(args) => commands::config::run(&args, std::env::args_os().collect())?,
             Command::Key(args) => commands::key::run(args).await?,
             Command::Cert(args) => commands::cert::run(args)?,

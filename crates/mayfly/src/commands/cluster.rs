@@ -1,10 +1,12 @@
 //! `mayfly cluster`.
 
+mod check;
 mod show;
 mod token;
 mod watch;
 
 use std::net::SocketAddr;
+use std::process::ExitCode;
 
 use anyhow::anyhow;
 use clap::Subcommand;
@@ -17,6 +19,7 @@ use crate::terminal;
 const EXAMPLES: &str = "\
 Examples:
   mayfly cluster status
+  mayfly cluster check                           for scripts: exit code 0, 1 or 2
   mayfly cluster status --json | jq '.groups[] | select(.leader == 0)'
   mayfly cluster transfer --queue orders 2       node 2 shall lead the group of 'orders'
   mayfly cluster maintenance on 2                it leads nothing, and may be stopped without a pause
@@ -49,6 +52,8 @@ enum ClusterCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Look whether all is well: quorum, replicas, disks, clocks, certificates; the exit code is for scripts
+    Check(check::CheckArgs),
     /// Hand the leadership of a group to another node
     Transfer {
         /// The group by its number
@@ -141,8 +146,9 @@ struct Watching {
     connect: Connect,
 }
 
-pub async fn run(args: ClusterArgs) -> anyhow::Result<()> {
+pub async fn run(args: ClusterArgs) -> anyhow::Result<ExitCode> {
     match args.command {
+        ClusterCommand::Check(args) => return check::run(args).await,
         ClusterCommand::Status { connect, local, json } => {
             let status = connect.client()?.status(local).await?;
             if json { terminal::json(&show::as_json(&status)) } else { show::print(&status) }?;
@@ -190,7 +196,8 @@ pub async fn run(args: ClusterArgs) -> anyhow::Result<()> {
             }
         }
         ClusterCommand::Rebalance { connect } => watch::even(&connect.client()?).await,
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn maintenance(watching: &Watching, node: u64, on: bool) -> anyhow::Result<()> {

@@ -7,7 +7,7 @@ use anyhow::Context;
 use client::HistoryGap;
 use client::v1::MessageEvent;
 use client::v1::message_event::Step;
-use experiment::{Life, Lives, is_of, step_text};
+use experiment::{Life, Lives, is_of, step_name, step_text};
 use serde_json::json;
 
 use crate::connect::Connect;
@@ -47,8 +47,8 @@ struct History {
     #[arg(value_name = "ENTITY")]
     entity: String,
     /// Its message id; or '#' and its sequence number
-    #[arg(value_name = "ID", value_parser = Wanted::parse)]
-    message: Wanted,
+    #[arg(value_name = "ID", value_parser = WantedMessage::parse)]
+    message: WantedMessage,
     /// As JSON, an object for each step
     #[arg(long)]
     json: bool,
@@ -58,16 +58,16 @@ struct History {
 
 /// By what a message is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Wanted {
+enum WantedMessage {
     Id(String),
     Number(u64),
 }
 
-impl Wanted {
-    fn parse(text: &str) -> Result<Wanted, String> {
+impl WantedMessage {
+    fn parse(text: &str) -> Result<WantedMessage, String> {
         match text.strip_prefix('#') {
-            None => Ok(Wanted::Id(text.to_owned())),
-            Some(number) => number.parse().map(Wanted::Number).map_err(|_| {
+            None => Ok(WantedMessage::Id(text.to_owned())),
+            Some(number) => number.parse().map(WantedMessage::Number).map_err(|_| {
                 format!("'{text}' is no sequence number; write # and digits, as '#4711', or a message id")
             }),
         }
@@ -75,8 +75,8 @@ impl Wanted {
 
     fn shown(&self) -> String {
         match self {
-            Wanted::Id(id) => format!("'{id}'"),
-            Wanted::Number(number) => format!("number {number}"),
+            WantedMessage::Id(id) => format!("'{id}'"),
+            WantedMessage::Number(number) => format!("number {number}"),
         }
     }
 }
@@ -120,11 +120,15 @@ fn missing(gap: HistoryGap) -> String {
 
 /// Of the message where it is looked for, and of what it became elsewhere: there it has the same id, and was handed on. In
 /// the order in which they were.
-fn steps<'a>(lives: &'a Lives, entity: &str, wanted: &Wanted) -> Vec<(&'a Life, &'a MessageEvent)> {
+fn steps<'a>(
+    lives: &'a Lives,
+    entity: &str,
+    wanted: &WantedMessage,
+) -> Vec<(&'a Life, &'a MessageEvent)> {
     let here = |life: &&Life| is_of(&life.entity, entity);
     let id = match wanted {
-        Wanted::Id(id) => Some(id.as_str()),
-        Wanted::Number(number) => {
+        WantedMessage::Id(id) => Some(id.as_str()),
+        WantedMessage::Number(number) => {
             let found = lives.all().iter().filter(here).find(|life| has(life, *number));
             let Some(life) = found else { return Vec::new() };
             let Some(id) = life.message_id() else {
@@ -166,6 +170,10 @@ fn line(event: &MessageEvent) -> String {
 }
 
 fn shown(life: &Life, event: &MessageEvent) -> serde_json::Value {
+    let lock_token = match &event.step {
+        Some(Step::Locked(locked)) => Some(&locked.lock_token),
+        _ => None,
+    };
     json!({
         "at": instant::show_ms(event.at_ms),
         "at_ms": event.at_ms,
@@ -174,7 +182,9 @@ fn shown(life: &Life, event: &MessageEvent) -> serde_json::Value {
         "message_id": life.message_id(),
         "group": event.group,
         "log_index": event.index,
-        "step": step_text(event, instant::show_ms),
+        "step": event.step.as_ref().map(step_name),
+        "lock_token": lock_token,
+        "told": step_text(event, instant::show_ms),
     })
 }
 
@@ -223,7 +233,7 @@ mod tests {
 
     fn told(entity: &str, wanted: &str) -> Vec<(u64, String)> {
         let lives = lives();
-        let wanted = Wanted::parse(wanted).expect("an id or a number");
+        let wanted = WantedMessage::parse(wanted).expect("an id or a number");
         let steps = steps(&lives, entity, &wanted);
         steps.iter().map(|(_, event)| (event.at_ms, line(event))).collect()
     }
@@ -254,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_wrong_number_is_told() {
-        let told = Wanted::parse("#x").expect_err("no number");
+        let told = WantedMessage::parse("#x").expect_err("no number");
         assert!(told.contains("write # and digits"), "{told}");
     }
 }

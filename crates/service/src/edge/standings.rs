@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::edge::catalog;
 use crate::peer::LocalNode;
 
-/// A leader that no majority confirmed for so long is none. An election takes 1.4 to 1.6 s.
+/// A leader that no majority confirmed for so long is none. An election after silence takes 1.4 to 1.6 s.
 pub(crate) const CONFIRMED_MS_MAX: u64 = 3_000;
 /// After so long without a leader requests are refused at once, and do not wait for one any more.
 const LEADERLESS_AFTER: Duration = Duration::from_secs(4);
