@@ -260,7 +260,9 @@ fn certificates(status: &v1::StatusResponse, now_s: i64, days: i64) -> Check {
             let whose = format!("that of node {} for {}", node.id, end.r#use);
             match left_days {
                 ..0 => critical.push(format!("{whose} has expired")),
-                ..CERTIFICATE_CRITICAL_DAYS => critical.push(format!("{whose} ends within 2 days")),
+                0..CERTIFICATE_CRITICAL_DAYS => {
+                    critical.push(format!("{whose} ends within 2 days"))
+                }
                 left if left < days => warning.push(format!("{whose} ends in {left} days")),
                 _ => (),
             }
@@ -310,11 +312,12 @@ mod tests {
     }
 
     type Hurt = fn(&mut v1::StatusResponse);
+    type Found<'a> = (&'a str, CheckState, &'a str);
 
     /// Each row: what is the matter, and what is found beside what is well.
     #[test]
     fn what_is_wrong_is_found_and_how_bad_it_is() {
-        let rows: [(Hurt, &[(&str, CheckState, &str)]); 10] = [
+        let rows: [(Hurt, &[Found]); 10] = [
             (|_| (), &[]),
             (
                 |it| {
@@ -390,7 +393,7 @@ mod tests {
             let mut status = healthy();
             hurt(&mut status);
             let found = checks(&status, NOW_S, 14);
-            let wrong: Vec<(&str, CheckState, &str)> = found
+            let wrong: Vec<Found> = found
                 .iter()
                 .filter(|check| check.state != CheckState::Ok)
                 .map(|check| (check.what, check.state, check.told.as_str()))
