@@ -12,6 +12,8 @@ use super::v1;
 
 /// Before another call is made in the place of one that ended, or was refused.
 const AGAIN_AFTER: Duration = Duration::from_millis(300);
+/// The same, where the peer takes no call of this node: what has to be said about that is said elsewhere.
+const REFUSED_AGAIN_AFTER: Duration = Duration::from_secs(3);
 /// The same, of a peer that does not know the call. It may be upgraded.
 const UNKNOWN_AGAIN_AFTER: Duration = Duration::from_secs(30);
 
@@ -29,6 +31,7 @@ pub(crate) async fn attend(mut client: Client, knock: Knock) {
                 knock.if_refused(&status);
                 match status.code() {
                     Code::Unimplemented => UNKNOWN_AGAIN_AFTER,
+                    Code::PermissionDenied | Code::Unauthenticated => REFUSED_AGAIN_AFTER,
                     _ => AGAIN_AFTER,
                 }
             }
