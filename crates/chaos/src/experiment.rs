@@ -180,8 +180,9 @@ impl Experiment {
     /// What the round that lasts from the beginning to the end sends, of the rate: what it did is known until then.
     fn lasting_rate(&self) -> f64 {
         let rate = f64::from(self.rate);
-        if self.restores {
-            return rate; // What is restored must have been there all the time.
+        // What is restored must have been there all the time.
+        if self.restores || !self.workloads.iter().any(|workload| workload.comes_in_rounds()) {
+            return rate;
         }
         let fits = LASTING_MESSAGES_MAX / self.lasts.as_secs_f64().max(1.0);
         rate.min(fits.max(LASTING_RATE_MIN))
