@@ -236,6 +236,7 @@ impl Cluster {
             if let Some(namespaces) = &self.namespaces {
                 process.wrapper = namespaces.wrapper(*id);
             }
+            process.gate = self.links.gate(*id);
             self.nodes.insert(*id, process);
         }
         Ok(())

@@ -11,7 +11,7 @@ use std::future::pending;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use rand::RngExt;
@@ -32,9 +32,6 @@ const RETRANSMISSION: Duration = Duration::from_millis(200);
 
 /// Connections that wait to be accepted.
 const WAITING_MAX: u32 = 1024;
-/// How often a node that is down is looked after.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-
 /// All clients, as a node.
 const CLIENTS: u64 = 0;
 
@@ -59,6 +56,7 @@ pub struct Condition {
 /// All links of a cluster. Dropped, they are closed.
 pub struct Links {
     flows: Arc<Flows>,
+    gates: BTreeMap<u64, Gate>,
     tasks: JoinSet<()>,
 }
 
@@ -79,19 +77,25 @@ impl Flows {
 
 impl Default for Links {
     fn default() -> Links {
-        Links { flows: Arc::default(), tasks: JoinSet::new() }
+        Links { flows: Arc::default(), gates: BTreeMap::new(), tasks: JoinSet::new() }
     }
 }
 
 impl Links {
     /// Opens a link from one to the other, who listens at `to_address`; where it is entered.
     pub async fn open(&mut self, from: u64, to: u64, to_address: &str) -> io::Result<String> {
-        let entrance = Entrance::reserve()?;
+        let entrance = Arc::new(Entrance::reserve()?);
         let address = entrance.address.to_string();
-        let listener = entrance.listen()?;
+        entrance.listen()?;
+        self.gate(to).all().push(entrance.clone());
         let link = Link { from, to, address: to_address.to_owned(), flows: self.flows.clone() };
-        self.tasks.spawn(link.serve(entrance, listener));
+        self.tasks.spawn(link.serve(entrance));
         Ok(address)
+    }
+
+    /// Of all links that lead to a node, those of later, too.
+    pub fn gate(&mut self, to: u64) -> Gate {
+        self.gates.entry(to).or_default().clone()
     }
 
     /// Sets how one direction is from now on.
@@ -118,21 +122,50 @@ impl Links {
     }
 }
 
+/// Where a node is entered, by all links that lead to it. While it is closed they refuse, as the node's machine would where
+/// no process listens.
+#[derive(Clone, Default)]
+pub struct Gate(Arc<Mutex<Vec<Arc<Entrance>>>>);
+
+impl Gate {
+    /// Has connections be accepted. Done when it returns: a node must not speak before it is reached.
+    ///
+    /// # Errors
+    /// A port cannot be listened on.
+    pub fn open(&self) -> io::Result<()> {
+        self.all().iter().try_for_each(|entrance| entrance.listen())
+    }
+
+    pub fn close(&self) {
+        self.all().iter().for_each(|entrance| drop(entrance.listener.send_replace(None)));
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Arc<Entrance>>> {
+        self.0.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+}
+
 /// A port that stays ours while nobody listens on it, when it refuses.
 struct Entrance {
     address: SocketAddr,
     /// Bound, and never listens.
     _reserved: TcpSocket,
+    listener: watch::Sender<Option<Arc<TcpListener>>>,
 }
 
 impl Entrance {
     fn reserve() -> io::Result<Entrance> {
         let reserved = bound(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-        Ok(Entrance { address: reserved.local_addr()?, _reserved: reserved })
+        let (address, listener) = (reserved.local_addr()?, watch::Sender::new(None));
+        Ok(Entrance { address, _reserved: reserved, listener })
     }
 
-    fn listen(&self) -> io::Result<TcpListener> {
-        bound(self.address)?.listen(WAITING_MAX)
+    fn listen(&self) -> io::Result<()> {
+        if self.listener.borrow().is_none() {
+            let listener = bound(self.address)?.listen(WAITING_MAX)?;
+            self.listener.send_replace(Some(Arc::new(listener)));
+        }
+        Ok(())
     }
 }
 
@@ -153,46 +186,28 @@ struct Link {
 }
 
 impl Link {
-    /// Refuses connections while nobody listens at the far end, as the machine there would.
-    async fn serve(self, entrance: Entrance, listener: TcpListener) {
+    /// Accepts connections while the gate is open.
+    async fn serve(self, entrance: Arc<Entrance>) {
         let mut connections = JoinSet::new();
-        let mut listener = Some(listener);
+        let mut listeners = entrance.listener.subscribe();
+        drop(entrance);
         loop {
-            match listener.take() {
-                Some(open) if self.is_refused().await => drop(open),
-                Some(open) => {
-                    listener = Some(self.accept(open, &mut connections).await);
-                    continue;
+            let listener = listeners.borrow_and_update().clone();
+            let accepting = async {
+                match &listener {
+                    Some(listener) => listener.accept().await,
+                    None => pending().await,
                 }
-                None => (),
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-            if !self.is_refused().await {
-                listener = entrance.listen().ok();
-            }
-        }
-    }
-
-    /// Whether it is certain that nobody listens. A link that is cut tells nothing.
-    async fn is_refused(&self) -> bool {
-        let is_cut = |flow| self.flows.with(flow, |condition| condition.borrow().cut);
-        if is_cut((self.from, self.to)) || is_cut((self.to, self.from)) {
-            return false;
-        }
-        let connected = TcpStream::connect(&self.address).await;
-        connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-    }
-
-    /// Accepts connections until one ends, which its far end may have ended with.
-    async fn accept(&self, listener: TcpListener, connections: &mut JoinSet<()>) -> TcpListener {
-        loop {
+            };
             tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok((near, _)) => drop(connections.spawn(self.clone().connect(near))),
-                    Err(_) => return listener,
-                },
-                Some(_) = connections.join_next() => return listener,
+                accepted = accepting => {
+                    if let Ok((near, _)) = accepted {
+                        connections.spawn(self.clone().connect(near));
+                    }
+                }
+                changed = listeners.changed() => if changed.is_err() { return },
             }
+            while connections.try_join_next().is_some() {}
         }
     }
 
@@ -348,31 +363,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn while_nobody_listens_connections_are_refused_and_a_cut_link_tells_nobody() {
+    async fn a_closed_gate_refuses_and_an_open_one_accepts_at_once() {
         let far = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = far.local_addr().expect("bound");
         let mut links = Links::default();
-        let entry = links.open(1, 2, &address.to_string()).await.expect("a port");
-        let near = TcpStream::connect(&entry).await.expect("it listens");
-        drop(far.accept().await.expect("a connection"));
-        drop(far);
-        drop(near);
-        let refused = async || {
+        let entry = links.open(1, 2, &far.local_addr().expect("bound").to_string()).await;
+        let entry = entry.expect("a port");
+        let gate = links.gate(2);
+        for _ in 0..3 {
+            TcpStream::connect(&entry).await.expect("it is open");
+            gate.close();
+            // The link's task lets go of it a moment later.
             while TcpStream::connect(&entry).await.is_ok() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
-        };
-        let patience = Duration::from_secs(20);
-        tokio::time::timeout(patience, refused()).await.expect("refused while nobody listens");
-        links.set((2, 1), Condition { cut: true, ..Condition::default() });
-        let taken = async {
-            while TcpStream::connect(&entry).await.is_err() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(patience, taken).await.expect("a cut link says nothing of its end");
-        links.heal();
-        tokio::time::timeout(patience, refused()).await.expect("refused again");
+            gate.open().expect("its own port");
+            TcpStream::connect(&entry).await.expect("it is open as soon as it says so");
+        }
     }
 
     #[tokio::test]

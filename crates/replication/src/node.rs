@@ -132,7 +132,6 @@ impl Replication {
         let addresses = Arc::new(RwLock::new(config.peers));
         let peers = Peers::new(identity.clone(), addresses.clone(), config.dialler, runs.clone());
         let peers = Arc::new(peers);
-        peers.attend();
         let groups = Groups::default();
         let (stop, stopping) = watch::channel(false);
         let port = PeerPort {
@@ -149,6 +148,8 @@ impl Replication {
         threads.spawn(peer_notes.clone().run());
         let check = Check::new(identity, addresses, removed.clone(), runs.clone(), registry);
         let serve = port.bind(config.listen, config.doorkeeper, check, stopped(stopping))?;
+        // Whom this node calls may call back at once.
+        peers.attend();
         threads.spawn(async move {
             if let Err(error) = serve.await {
                 error!(%error, "the peer port failed");

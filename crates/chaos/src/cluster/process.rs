@@ -12,6 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::Error;
+use crate::proxy::Gate;
 
 /// How long a node may take to hand everything over and end.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
@@ -40,6 +41,8 @@ pub struct Process {
     pub last_death: Option<String>,
     /// It was given a reason to end by itself: its data were harmed, or its disk filled.
     pub may_die: bool,
+    /// By which others reach it: closed while it does not run.
+    pub gate: Gate,
     /// The memory in which it records what happens to messages.
     pub message_history_mebibytes: Option<u32>,
 }
@@ -58,6 +61,7 @@ impl Process {
             deaths: Vec::new(),
             last_death: None,
             may_die: false,
+            gate: Gate::default(),
             message_history_mebibytes: None,
         }
     }
@@ -87,6 +91,7 @@ impl Process {
         if self.child.is_some() {
             return Ok(());
         }
+        self.gate.open().map_err(Error::io("the node's links"))?;
         let log = File::options().create(true).append(true).open(&self.log);
         let log = log.map_err(Error::io(self.log.display().to_string()))?;
         let mut words = self.wrapper.iter().map(OsStr::new).chain([self.program.as_os_str()]);
@@ -143,6 +148,7 @@ impl Process {
             // Fails only where it has ended already.
             let _ = child.kill();
             let _ = child.wait();
+            self.gate.close();
         }
     }
 
@@ -153,6 +159,7 @@ impl Process {
         while let Some(child) = &mut self.child {
             if matches!(child.try_wait(), Ok(Some(_))) {
                 self.child = None;
+                self.gate.close();
             } else if Instant::now() > until {
                 self.deaths.push(format!("did not end within {ENDS_WITHIN:?} of SIGTERM"));
                 self.kill();
