@@ -12,6 +12,9 @@ const OTHERS: &str = "(others)";
 /// Of entities that are gone.
 const GONE: &str = "(gone)";
 
+/// What a series tells of what it is told.
+type Figure<T> = fn(&T) -> u64;
+
 /// Counters of an entity.
 struct Family {
     name: &'static str,
@@ -19,7 +22,7 @@ struct Family {
     help: &'static str,
     /// What tells its series apart beside the entity; empty: there is one.
     label: &'static str,
-    series: &'static [(&'static str, fn(&Tally) -> u64)],
+    series: &'static [(&'static str, Figure<Tally>)],
 }
 
 const FAMILIES: &[Family] = &[
@@ -171,7 +174,7 @@ const SHOWN: &str = "mayfly_entities_shown";
 const SHOWN_HELP: &str =
     "Entities that this node tells of by name; at `metrics.entities_max`, others are summed.";
 
-const STATES: [(&str, fn(&Counts) -> u64); 6] = [
+const STATES: [(&str, Figure<Counts>); 6] = [
     ("active", |counts| counts.active),
     ("scheduled", |counts| counts.scheduled),
     ("deferred", |counts| counts.deferred),
