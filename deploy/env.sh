@@ -20,6 +20,12 @@ need_python() {
   command -v openssl >/dev/null || install_packages openssl
 }
 
+# What tries alerts and dashboards. Without what it recommends, which would measure this machine.
+need_prometheus() {
+  { command -v prometheus && command -v promtool; } >/dev/null ||
+    install_packages --no-install-recommends prometheus
+}
+
 install_packages() {
   [ $# -eq 0 ] && return
   say "installing $*"

@@ -89,6 +89,8 @@ deb() {
   install -D -m 644 "$work/described/fish" "$root/usr/share/fish/vendor_completions.d/mayfly.fish"
   install -D -m 644 deploy/package/debian/copyright "$root/usr/share/doc/mayfly/copyright"
   gzip -9nc CHANGELOG.md >"$root/usr/share/doc/mayfly/changelog.gz"
+  install -D -m 644 -t "$root/usr/share/doc/mayfly/examples/prometheus" deploy/prometheus/mayfly-alerts.yml
+  install -D -m 644 -t "$root/usr/share/doc/mayfly/examples/grafana" deploy/grafana/*.json
   mkdir -p "$root/usr/share/man/man1"
   for page in "$work"/described/man/*.1; do
     gzip -9nc "$page" >"$root/usr/share/man/man1/$(basename "$page").gz"
@@ -137,6 +139,8 @@ tarball() {
   mkdir -p "$root/share/man/man1"
   cp "$work"/described/man/*.1 "$root/share/man/man1/"
   install -m 644 LICENSE-APACHE LICENSE-MIT CHANGELOG.md "$root/"
+  install -D -m 644 -t "$root/share/prometheus" deploy/prometheus/mayfly-alerts.yml
+  install -D -m 644 -t "$root/share/grafana" deploy/grafana/*.json
   cat >"$root/README" <<README
 Mayfly $version for Linux on $arch.
 

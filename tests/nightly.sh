@@ -31,6 +31,9 @@ for tls in '' --tls --keys; do
   # shellcheck disable=SC2086
   "$CARGO_TARGET_DIR/release/mayfly" chaos --restore $tls --minutes 1.5
 done
+say "an hour of health, in which no alert fires; then faults, and the right ones do"
+need_prometheus
+MAYFLY_HEALTHY_MINUTES=60 cargo test --release --locked --workspace --test alerts
 say "packages on a fresh Debian, the image, compose files, the chart, load balancers"
 python3 -B tests/deploy/run.py
 say "build the simulations, on a tokio whose time can stand still"

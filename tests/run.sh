@@ -33,6 +33,7 @@ host="$(rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)"
 export "CARGO_TARGET_${host}_RUNNER=$limit"
 say "tests"
 need_python
+need_prometheus
 cargo test --release --locked --workspace --no-fail-fast "$@"
 say "the official SDKs"
 $limit python3 tests/sdk/run.py

@@ -97,13 +97,13 @@ class Mayfly(Servers):
         return ",".join(f"127.0.0.1:{port}" for port in ports)
 
     def ended(self, how: str) -> int:
-        """Messages that ended so, `completed` or `expired` say, in the queues there are. The nodes
-        count once a second."""
+        """Messages that ended so, `completed` or `expired` say, The nodes
+        tell what they did since they started."""
         total = 0.0
         for address in self._addresses(HTTP).split(","):
             with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
                 text = answer.read().decode()
-            sample = rf'^mayfly_messages_ended{{[^}}]*end="{how}"}} (\S+)'
+            sample = rf'^mayfly_messages_ended_total{{[^}}]*end="{how}"}} (\S+)'
             total += sum(map(float, re.findall(sample, text, re.MULTILINE)))
         return int(total)
 

@@ -35,6 +35,12 @@ pub fn describe() {
         Unit::Count,
         "Proofs that were refused, and requests for which a right was missing, by `protocol` and `reason`."
     );
+    // There from the start: the first refusal is a rise, then.
+    for protocol in [Protocol::Amqp, Protocol::Http, Protocol::Grpc] {
+        for reason in Denied::REASONS {
+            counter!(REFUSED, "protocol" => protocol.name(), "reason" => *reason).increment(0);
+        }
+    }
     crate::journal::describe();
 }
 

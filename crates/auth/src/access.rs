@@ -67,6 +67,19 @@ pub enum Denied {
 }
 
 impl Denied {
+    /// What [`Denied::reason`] says of clients, but for join tokens, which are nodes'.
+    pub const REASONS: &[&str] = &[
+        "no-proof",
+        "malformed",
+        "expired",
+        "unknown-key",
+        "wrong-key",
+        "other-resource",
+        "certificate",
+        "no-right",
+        "too-many",
+    ];
+
     /// Whether the keys of an entity's own rules may make the same proof good.
     pub fn is_for_want_of_a_key(&self) -> bool {
         match self {

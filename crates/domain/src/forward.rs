@@ -304,7 +304,7 @@ impl EntityState {
     }
 
     /// FWD-12: what waits to be moved is told apart from what is active.
-    pub(crate) fn told_counts(&self, properties: &QueueProperties) -> Counts {
+    pub fn told_counts(&self, properties: &QueueProperties) -> Counts {
         let main = SubQueue::Main as usize;
         let waits = match properties.forward_to {
             Some(_) => self.available[main],

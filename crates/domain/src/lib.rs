@@ -20,6 +20,7 @@ mod message;
 mod message_event;
 mod property;
 mod refusal;
+mod tally;
 
 mod rule;
 mod topic;
@@ -72,6 +73,7 @@ pub use rows::*;
 pub use rule::*;
 pub use session::*;
 pub use session_read::*;
+pub use tally::*;
 pub use time::*;
 pub use topic::*;
 pub use transaction::*;

@@ -71,7 +71,7 @@ use crate::machine::savepoint::Since;
 use crate::machine::view::View;
 use crate::{
     Command, Effect, EntityId, EntityKind, Entry, Key, MessageEvent, Meta, Outcome, ReadContent,
-    ReadTexts, Refusal, Row, Rows, SILENCE_MAX, Span, Timestamp,
+    ReadTexts, Refusal, Row, Rows, SILENCE_MAX, Span, Tally, Timestamp,
 };
 
 /// Entities kept decoded. More than that start over: the cache is for the busy ones.
@@ -150,6 +150,8 @@ impl Machine {
             budget: None,
             since: None,
             cut: 0,
+            tallies: Vec::new(),
+            tallied: false,
         }
     }
 
@@ -170,6 +172,8 @@ pub struct Changes {
     pub writes: KeyMap<Write>,
     /// In order.
     pub effects: Vec<Effect>,
+    /// What was done in entities, where it was to be counted ([`Step::count_from_here`]); one may stand here twice.
+    pub tallies: Vec<(EntityId, Tally)>,
 }
 
 /// What becomes of a key.
@@ -225,6 +229,10 @@ pub struct Step<'a, R> {
     since: Option<Since>,
     /// A cut that the current entry is before.
     cut: u64,
+    /// Of entities that are gone.
+    tallies: Vec<(EntityId, Tally)>,
+    /// Whether what is done is counted here.
+    tallied: bool,
 }
 
 impl<'a, R: Rows> Step<'a, R> {
@@ -243,6 +251,20 @@ impl<'a, R: Rows> Step<'a, R> {
         // All of the entry is before it, whatever was its order.
         self.meta.cut = self.meta.cut.max(self.cut);
         outcomes
+    }
+
+    /// What entries do from here on is counted; what others did in this step is not. A replica counts what it
+    /// proposed: so each entry is counted once at most in all of the cluster.
+    pub fn count_from_here(&mut self) {
+        if std::mem::replace(&mut self.tallied, true) {
+            return;
+        }
+        self.tallies.clear();
+        for id in &self.changed {
+            if let Some(entity) = self.machine.entities.get_mut(id) {
+                entity.tally = Tally::default();
+            }
+        }
     }
 
     /// The time of the last entry.
@@ -277,6 +299,13 @@ impl<'a, R: Rows> Step<'a, R> {
             }
             entity.born = false;
             entity.row_changed = false;
+            let tally = std::mem::take(&mut entity.tally);
+            if self.tallied && !tally.is_empty() {
+                self.tallies.push((*id, tally));
+            }
+        }
+        if !self.tallied {
+            self.tallies.clear();
         }
         match self.meta_stored {
             Some(stored) if stored == self.meta => (),
@@ -286,7 +315,7 @@ impl<'a, R: Rows> Step<'a, R> {
         self.machine.meta = Some(self.meta);
         self.machine.unfinished = false;
         self.machine.recorder = self.view.recorder.take();
-        Changes { effects: self.effects, ..self.view.into_changes() }
+        Changes { effects: self.effects, tallies: self.tallies, ..self.view.into_changes() }
     }
 
     fn command(&mut self, command: Command) -> Outcome {

@@ -10,7 +10,7 @@ use crate::{
     Delivery, DirectoryRow, EntityId, EntityInfo, EntityKind, EntityRow, EntityState, HeldLock,
     Idleness, Key, Lifetime, MessageRow, MessageState, Meta, PEEK_MESSAGES_MAX, QueueId,
     QueueProperties, Refusal, RelocationState, Row, Rows, RuleRow, ScheduledRow, SequenceNumber,
-    Specifics, SubQueue, split_subscription_path, subscription_path, validate,
+    Specifics, SubQueue, Timestamp, split_subscription_path, subscription_path, validate,
 };
 
 /// Above every name: no name holds it (ENT-1).
@@ -173,6 +173,42 @@ pub fn meta(rows: &impl Rows) -> Meta {
     match rows.get(&Key::Meta) {
         Some(Row::Meta(meta)) => meta,
         _ => Meta::default(),
+    }
+}
+
+/// When the message was enqueued that a receiver would get first, as the entity's rows stand. None where there is
+/// none, nor where messages are received by session.
+pub fn oldest_available(
+    rows: &impl Rows,
+    entity: EntityId,
+    state: &EntityState,
+) -> Option<Timestamp> {
+    let (queue, main) = (QueueId::main(entity), SubQueue::Main as usize);
+    let (returned, available) = (state.returned[main], state.available[main]);
+    let first = |from: Key, to: Key| {
+        let mut found = None;
+        rows.scan(&from, &to, &mut |key, row| {
+            found = Some((key, row));
+            ControlFlow::Break(())
+        });
+        found
+    };
+    // All that was returned is below the fresh head.
+    let from = match returned {
+        _ if available == 0 => return None,
+        0 => state.fresh_head[main],
+        _ => {
+            let from = Key::Returned(queue, state.returned_low[main]);
+            match first(from, Key::Returned(queue, SequenceNumber::MAX))? {
+                (Key::Returned(_, number), _) => number,
+                _ => return None,
+            }
+        }
+    };
+    let found = first(Key::Message(queue, from), Key::Message(queue, SequenceNumber::MAX));
+    match found? {
+        (_, Row::Message(row)) if row.session.is_none() => Some(row.enqueued_at),
+        _ => None,
     }
 }
 

@@ -10,6 +10,7 @@ mod atom;
 mod caller;
 mod connection;
 mod dispatch;
+mod entity_metrics;
 mod failure;
 mod fault_rules;
 mod health;
@@ -27,6 +28,7 @@ mod tunnel;
 mod watched_stream;
 mod whole_body;
 
+pub use entity_metrics::describe as describe_entity_metrics;
 pub use process::describe as describe_metrics;
 pub use server::{Config, serve};
 

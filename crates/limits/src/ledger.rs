@@ -38,13 +38,16 @@ pub(crate) struct FrontEndBooks {
     pub links: AtomicU64,
     pub sessions: AtomicU64,
     pub bytes: AtomicU64,
+    /// Since the start, as the next.
+    pub opened: AtomicU64,
+    pub requests: AtomicU64,
 }
 
 impl Default for FrontEndBooks {
     fn default() -> FrontEndBooks {
-        let [connections, links, sessions, bytes] = Default::default();
+        let [connections, links, sessions, bytes, opened, requests] = Default::default();
         let connections_max = u64::MAX.into();
-        FrontEndBooks { connections_max, connections, links, sessions, bytes }
+        FrontEndBooks { connections_max, connections, links, sessions, bytes, opened, requests }
     }
 }
 
@@ -117,6 +120,7 @@ impl Ledger {
             leave(&books.connections);
             return Err(self.refuse(front_end, limit, self.max(limit), Duration::ZERO));
         }
+        books.opened.fetch_add(1, Ordering::Relaxed);
         let (key, bytes) = (OnceLock::new(), AtomicU64::new(0));
         let slot =
             ConnectionBooks { ledger: self.clone(), front_end, address: account, key, bytes };
@@ -217,6 +221,7 @@ impl Slot {
     /// # Errors
     /// His address asks for too much.
     pub fn ask(&self, credits: u64) -> Result<(), Exceeded> {
+        self.0.ledger.books(self.0.front_end).requests.fetch_add(1, Ordering::Relaxed);
         self.take(Limit::AddressRequests, &self.0.address.requests, credits)
     }
 

@@ -46,6 +46,12 @@ pub fn describe() {
     describe_gauge!(DISK_FREE, Unit::Bytes, "Free on the disk that holds this node's data.");
     describe_gauge!(DISK_RESERVE, Unit::Bytes, "Kept free for what frees space.");
     describe_gauge!(DISK_LOW, Unit::Count, "1 while less than the reserve is free.");
+    // There from the start: the first of its kind is a rise, then.
+    for name in
+        [ELECTIONS_WON, SNAPSHOTS_SENT, SNAPSHOTS_INSTALLED, SNAPSHOT_BYTES, FLUSHES, REFUSED]
+    {
+        counter!(name).increment(0);
+    }
 }
 
 pub(crate) fn proposed(bytes: usize) {

@@ -1,6 +1,6 @@
 //! What the layer above hears.
 
-use domain::{Effect, GroupId};
+use domain::{Effect, EntityId, GroupId, Tally};
 
 use crate::Channel;
 
@@ -10,6 +10,11 @@ pub trait Observer: Send + Sync + 'static {
     /// before [`Leadership::Leader`] is announced may have had effects nobody heard; a scan of the
     /// rows after it finds them, and every later effect is heard.
     fn applied(&self, group: GroupId, effects: Vec<Effect>);
+
+    /// What entries that this node proposed did in entities, for metrics; by default nobody counts it.
+    fn tallied(&self, group: GroupId, tallies: Vec<(EntityId, Tally)>) {
+        drop((group, tallies));
+    }
 
     fn leadership(&self, group: GroupId, leadership: Leadership);
 }

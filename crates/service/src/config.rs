@@ -8,6 +8,9 @@ use domain::{Arriving, NodeRow, Outgoing};
 use crate::certificates::CertificateEnds;
 use crate::clock::Skew;
 
+/// Default of [`Config::metrics_entities_max`].
+const METRICS_ENTITIES_MAX: usize = 1_000;
+
 /// One node's settings.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -28,6 +31,8 @@ pub struct Config {
     pub development: bool,
     /// Allows faults that clients meet (FAULT-9). Default false.
     pub faults_allowed: bool,
+    /// Most entities with metrics of their own; the rest are summed. Default 1,000.
+    pub metrics_entities_max: usize,
     /// As `cluster status` shows it: "synced" or "replicated".
     pub durability: &'static str,
     /// What an operator is to know of how this node was set up, shown in `cluster status` when this node
@@ -117,6 +122,7 @@ impl Config {
             development: false,
             faults_allowed: false,
             note: None,
+            metrics_entities_max: METRICS_ENTITIES_MAX,
             durability: "synced",
             version: env!("CARGO_PKG_VERSION"),
             certificates: CertificateEnds::default(),

@@ -28,6 +28,7 @@ mod key_watch;
 mod members;
 mod messages;
 mod restore;
+mod sampler;
 mod sessions;
 mod status;
 mod transaction;

@@ -8,6 +8,8 @@ use domain::{EXCERPT_BYTES_MAX, Excerpt, GroupId, Refusal};
 use thiserror::Error;
 use uuid::Uuid;
 
+use crate::metric;
+
 /// One of the three answers, with what a person needs to find it again (ERR-27).
 #[derive(Clone, Debug, Error)]
 #[error("{kind} [entity '{entity}', tracking id {tracking_id}]")]
@@ -108,6 +110,7 @@ impl Error {
             }
             kind => kind,
         };
+        metric::refused(kind.name());
         let entity: Arc<str> = entity.into();
         let entity = match entity.len() > EXCERPT_BYTES_MAX {
             true => Excerpt(&entity).to_string().into(),

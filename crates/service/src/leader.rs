@@ -2,6 +2,7 @@
 
 mod bodies;
 mod claims;
+mod entity_tallies;
 mod feature_level;
 mod group;
 mod inputs;
@@ -12,6 +13,7 @@ mod driver;
 mod reader;
 
 pub(crate) use self::driver::{Driver, FORWARDS_WAITING_MAX, ForwardRequest};
+pub(crate) use self::entity_tallies::EntityTallies;
 pub(crate) use self::group::{Ends, Group, Groups, Input};
 pub(crate) use self::reader::{answer, read_for};
 pub(crate) use self::waitlist::{excess, settle_requests};

@@ -43,7 +43,10 @@ pub use edge::{
     Stored, Subscriptions, Topics, Transaction, Transactions, draw_key, draw_message_id, draw_uuid,
 };
 pub use error::{Error, ErrorKind, Result, Unavailable, Unknown};
-pub use exchange::{GroupDepth, GroupHealth, NodeReport, Received, ReplicaHealth};
+pub use exchange::{
+    EntityDepth, EntitySample, EntitySamples, GroupDepth, GroupHealth, NodeReport, Received,
+    ReplicaHealth,
+};
 pub use node::{Node, NodeHolders, RunningNode};
 pub use replication::{
     CertificateEnd, DiskStatus, HistoryChunk, MessageHistory, NodeDescription, PeerStatus,

@@ -30,8 +30,6 @@ pub const DEPTH: &str = "mayfly_messages";
 pub const STORED: &str = "mayfly_stored_bytes";
 /// Entities in groups led here.
 pub const ENTITIES: &str = "mayfly_entities";
-/// What became of messages since the creation of the entities led here, by `end`.
-pub const ENDED: &str = "mayfly_messages_ended";
 /// 1 if the group has a leader that a majority confirmed lately.
 pub const GROUP_LED: &str = "mayfly_group_has_leader";
 /// Entries known to be committed and not applied here.
@@ -60,6 +58,8 @@ pub const FORWARDED: &str = "mayfly_forwarded_messages_total";
 pub const SEALED: &str = "mayfly_idle_seals_total";
 /// Uses written to the log because no other entry told of them.
 pub const TOUCHED: &str = "mayfly_touches_total";
+/// Requests that were answered with an error, by `reason`.
+pub const REFUSED: &str = "mayfly_refused_requests_total";
 /// Groups led here.
 pub const GROUPS_LED: &str = "mayfly_groups_led";
 
@@ -77,11 +77,6 @@ pub fn describe() {
     );
     describe_gauge!(STORED, Unit::Bytes, "Bytes of messages stored, by `group` led here.");
     describe_gauge!(ENTITIES, Unit::Count, "Entities, by `group` led here.");
-    describe_gauge!(
-        ENDED,
-        Unit::Count,
-        "Messages that left entities, by `group` led here and `end`."
-    );
     describe_gauge!(
         GROUP_LED,
         Unit::Count,
@@ -132,7 +127,16 @@ pub fn describe() {
         "Idle entities decided on, by `outcome`: deleted or spared."
     );
     describe_counter!(TOUCHED, Unit::Count, "Uses of temporary entities written for themselves.");
+    describe_counter!(
+        REFUSED,
+        Unit::Count,
+        "Requests answered with an error, by `reason`, as ERR names it; not those whose proof or limit was refused."
+    );
     describe_gauge!(GROUPS_LED, Unit::Count, "Groups led here.");
+}
+
+pub(crate) fn refused(reason: &'static str) {
+    counter!(REFUSED, "reason" => reason).increment(1);
 }
 
 pub(crate) fn proposed(commands: usize) {
@@ -258,14 +262,6 @@ impl GroupDepth {
         depth("available", available(SubQueue::Main));
         depth("available_dead_lettered", available(SubQueue::DeadLetter));
         depth("available_transfer_dead_lettered", available(SubQueue::TransferDeadLetter));
-        let ended = |end: &'static str, count: u64| {
-            gauge!(ENDED, "group" => group.clone(), "end" => end).set(count as f64);
-        };
-        ended("completed", counts.completed);
-        ended("cancelled", counts.cancelled);
-        ended("expired", counts.expired);
-        ended("deleted", counts.deleted);
-        ended("forwarded", counts.moved);
         gauge!(STORED, "group" => group.clone()).set(self.size_bytes as f64);
         gauge!(ENTITIES, "group" => group.clone()).set(self.entities as f64);
     }

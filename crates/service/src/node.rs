@@ -6,7 +6,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Weak};
 
-use domain::{Effect, GroupId};
+use domain::{Effect, EntityId, GroupId, Tally};
 use futures::future::join_all;
 use parking_lot::Mutex;
 use replication::{
@@ -95,6 +95,10 @@ impl Observer for Listener {
         }
     }
 
+    fn tallied(&self, group: GroupId, tallies: Vec<(EntityId, Tally)>) {
+        self.groups.tallies.add(group, &tallies);
+    }
+
     fn leadership(&self, group: GroupId, leadership: Leadership) {
         // One that was just removed says that it leads no more.
         let Some(here) = self.groups.get(group) else { return };
@@ -128,7 +132,7 @@ impl Node {
         let (new_groups_end, new_groups) = mpsc::channel(GROUPS_MAX);
         let (channels_end, channels) = mpsc::channel(CHANNELS_WAITING_MAX);
         let (leader_changes_end, leader_changes) = mpsc::channel(LEADER_CHANGES_WAITING_MAX);
-        let groups = Arc::new(Groups::new(new_groups_end));
+        let groups = Arc::new(Groups::new(new_groups_end, config.metrics_entities_max));
         let (clock, elected) = (Arc::new(Clock::new(config.clock.skew)), Arc::default());
         let listener = Arc::new(Listener {
             groups,

@@ -37,5 +37,5 @@ pub use node_uri::{NoNode, NodeUri};
 pub use port::{Arrival, Arrivals, HandleReserve, Lines, Reception, channel, plain};
 pub use protocol::{Opening, Protocol};
 pub use shown::{Shown, host_of};
-pub use stream::{Begun, Duplex, Stream};
+pub use stream::{Begun, Duplex, Stream, bytes as stream_bytes};
 pub use tls::{ClientTrust, Tls, TlsError};

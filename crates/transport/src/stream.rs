@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -10,6 +11,23 @@ use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 use crate::shown::Shown;
+
+/// Of all connections of this process, as their protocols see them: behind TLS.
+static RECEIVED: AtomicU64 = AtomicU64::new(0);
+static SENT: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes that connections brought, and took, since the process started. What goes through a WebSocket counts for its
+/// connection and for what is spoken inside.
+pub fn bytes() -> (u64, u64) {
+    (RECEIVED.load(Ordering::Relaxed), SENT.load(Ordering::Relaxed))
+}
+
+fn sent(written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    if let Poll::Ready(Ok(count)) = written {
+        SENT.fetch_add(count as u64, Ordering::Relaxed);
+    }
+    written
+}
 
 /// Bytes both ways.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -104,7 +122,10 @@ impl AsyncRead for Stream {
         if self.give_head(into) {
             return Poll::Ready(Ok(()));
         }
-        self.inner().poll_read(cx, into)
+        let before = into.filled().len();
+        let read = self.inner().poll_read(cx, into);
+        RECEIVED.fetch_add((into.filled().len() - before) as u64, Ordering::Relaxed);
+        read
     }
 }
 
@@ -114,7 +135,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.inner().poll_write(cx, bytes)
+        sent(self.inner().poll_write(cx, bytes))
     }
 
     fn poll_write_vectored(
@@ -122,7 +143,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.inner().poll_write_vectored(cx, slices)
+        sent(self.inner().poll_write_vectored(cx, slices))
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -12,8 +12,8 @@ use crate::way::Way;
 /// Metrics a node reports of its own process and store.
 pub(crate) mod name {
     pub const RESIDENT_ANONYMOUS: &str = "process_resident_anonymous_bytes";
-    pub const DEVICE_WRITTEN: &str = "process_device_written_bytes";
-    pub const CPU_SECONDS: &str = "process_cpu_seconds";
+    pub const DEVICE_WRITTEN: &str = "process_device_written_bytes_total";
+    pub const CPU_SECONDS: &str = "process_cpu_seconds_total";
     pub const LOG_BYTES: &str = "mayfly_log_disk_bytes";
     pub const ROWS_BYTES: &str = "mayfly_rows_disk_bytes";
     pub const ROWS_WRITTEN: &str = "mayfly_rows_written_total";

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use crate::machine::Step;
 use crate::machine::place::Move;
 use crate::{
-    CancelScheduled, DeadlineKind, EntityStatus, Key, LifeStep, Outcome, Refusal, Rows, validate,
+    CancelScheduled, DeadlineKind, Deed, EntityStatus, Key, LifeStep, Outcome, Refusal, Rows,
+    validate,
 };
 
 impl CancelScheduled {
@@ -37,6 +38,7 @@ impl CancelScheduled {
             messages.view.delete(Key::Body(messages.id, number));
             messages.state.size_bytes -= u64::from(row.size_bytes);
             messages.state.counts.cancelled += 1;
+            messages.tally.count(Deed::Cancelled);
         }
         entity.used();
         Ok(Outcome::Done)

@@ -3,7 +3,7 @@
 use crate::machine::Step;
 use crate::machine::acquire::ROWS_PER_MESSAGE;
 use crate::machine::place::Move;
-use crate::{APPLY_ROWS_MAX, DeleteBatch, LifeStep, Outcome, Refusal, Rows, validate};
+use crate::{APPLY_ROWS_MAX, Deed, DeleteBatch, LifeStep, Outcome, Refusal, Rows, validate};
 
 /// Messages looked up at a time.
 const CHUNK: usize = 256;
@@ -48,6 +48,7 @@ impl DeleteBatch {
                 messages.note(&detached, || LifeStep::Deleted);
                 messages.remove(detached);
                 messages.state.counts.deleted += 1;
+                messages.tally.count(Deed::Deleted);
                 count += 1;
             }
         }

@@ -11,7 +11,7 @@ use crate::machine::view::View;
 use crate::{
     DeadlineKind, Effect, EntityId, EntityRow, EntityState, Fired, ForwardEffect, PerSubQueue,
     QueueId, QueueProperties, Refusal, Rows, SequenceNumber, SessionEffect, SessionId, SessionRow,
-    Span, Specifics, SubQueue, SubscriptionSpecifics, Timestamp, TopicSpecifics, Waiting,
+    Span, Specifics, SubQueue, SubscriptionSpecifics, Tally, Timestamp, TopicSpecifics, Waiting,
 };
 
 /// An entity's decoded rows, kept from step to step.
@@ -27,6 +27,8 @@ pub(super) struct Entity {
     pub issued_from: SequenceNumber,
     /// Set while an entry works on it.
     pub watch: Option<Watch>,
+    /// What this step did in it.
+    pub tally: Tally,
 }
 
 /// What an entry does about an entity that is told when it ends.
@@ -98,7 +100,8 @@ impl Entity {
     /// As read from rows.
     pub fn stored(row: Box<EntityRow>, state: Box<EntityState>) -> Entity {
         let issued_from = state.next_sequence;
-        Entity { row, state, born: false, row_changed: false, issued_from, watch: None }
+        let (born, row_changed, tally) = (false, false, Tally::default());
+        Entity { row, state, born, row_changed, issued_from, watch: None, tally }
     }
 
     /// As created: numbering starts at 1 (SEQ-2), and creation is the first use (IDLE-13).
@@ -119,6 +122,7 @@ impl Entity {
             row_changed: true,
             issued_from: SequenceNumber::FIRST,
             watch: None,
+            tally: Tally::default(),
         }
     }
 
@@ -167,6 +171,7 @@ pub(super) struct EntityStep<'s, R> {
     row_changed: &'s mut bool,
     issued_from: SequenceNumber,
     watch: &'s mut Watch,
+    pub tally: &'s mut Tally,
     pub view: &'s mut View<R>,
     pub effects: &'s mut Vec<Effect>,
     nonces: &'s mut Nonces,
@@ -183,11 +188,23 @@ pub(super) struct Opening<'s, R> {
 impl Entity {
     /// Watches the entity from here on, if it is not watched already.
     pub fn open<'s, R>(&'s mut self, id: EntityId, with: Opening<'s, R>) -> EntityStep<'s, R> {
-        let Entity { row, state, row_changed, issued_from, watch, .. } = self;
+        let Entity { row, state, row_changed, issued_from, watch, tally, .. } = self;
         let watch = watch.get_or_insert_with(|| Watch::of(row, state));
         let Opening { at, view, effects, nonces } = with;
         let issued_from = *issued_from;
-        EntityStep { id, at, row, state, row_changed, issued_from, watch, view, effects, nonces }
+        EntityStep {
+            id,
+            at,
+            row,
+            state,
+            row_changed,
+            issued_from,
+            watch,
+            tally,
+            view,
+            effects,
+            nonces,
+        }
     }
 }
 
@@ -200,6 +217,7 @@ impl<R: Rows> EntityStep<'_, R> {
             row: self.row,
             state: self.state,
             watch: self.watch,
+            tally: self.tally,
             issued_from: self.issued_from,
             view: self.view,
             effects: self.effects,

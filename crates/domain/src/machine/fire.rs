@@ -9,8 +9,8 @@ use crate::machine::place::{Move, Stored};
 use crate::machine::publish;
 use crate::machine::session::SESSION_ROWS_PER_MESSAGE;
 use crate::{
-    APPLY_ROWS_MAX, DeadlineKind, EntityKind, Fire, Fired, LifeStep, Lifetime, MessageRow, Outcome,
-    Rows, SubQueue, Timestamp,
+    APPLY_ROWS_MAX, DeadlineKind, Deed, EntityKind, Fire, Fired, LifeStep, Lifetime, MessageRow,
+    Outcome, Rows, SubQueue, Timestamp,
 };
 
 impl Fire {
@@ -97,6 +97,8 @@ fn fire_scheduled<R: Rows>(entity: &mut EntityStep<'_, R>, count_max: usize, fir
             expires_at,
         });
         entity.messages().append(number, message);
+        entity.tally.count(Deed::Activated);
+        entity.tally.late(entity.at.since(due));
         fired.activated += 1;
         fired.note_late(due, entity.at);
     }

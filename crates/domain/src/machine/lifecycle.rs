@@ -65,7 +65,13 @@ impl<R: Rows> Step<'_, R> {
             let (queue, number) = (entity.main(), SequenceNumber::MIN);
             entity.view.note_event(entity.row, queue, number, || LifeStep::EntityDeleted);
         }
-        let born = self.machine.entities.remove(&id).is_some_and(|entity| entity.born);
+        let gone = self.machine.entities.remove(&id);
+        if let Some(entity) = &gone
+            && !entity.tally.is_empty()
+        {
+            self.tallies.push((id, entity.tally.clone()));
+        }
+        let born = gone.is_some_and(|entity| entity.born);
         if !born {
             self.view.delete(Key::Entity(id));
             self.view.delete(Key::EntityState(id));

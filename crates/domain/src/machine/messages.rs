@@ -14,9 +14,9 @@ use crate::machine::shipments::Shipments;
 use crate::machine::view::View;
 use crate::read::{Shown, delivery};
 use crate::{
-    DeadlineKind, Delivery, DeliveryEnd, Effect, EntityId, EntityRow, EntityState, HeldLock,
+    DeadlineKind, Deed, Delivery, DeliveryEnd, Effect, EntityId, EntityRow, EntityState, HeldLock,
     HeldRow, Key, LifeStep, Lifetime, LockRow, LockToken, MessageRow, QueueId, ReceiverId, Row,
-    Rows, ScheduledRow, SequenceNumber, SessionId, SessionLock, SubQueue, Timestamp,
+    Rows, ScheduledRow, SequenceNumber, SessionId, SessionLock, SubQueue, Tally, Timestamp,
 };
 
 /// The messages of one entity at work. Its description is looked at and not changed.
@@ -26,6 +26,7 @@ pub(super) struct Messages<'s, R> {
     pub row: &'s EntityRow,
     pub state: &'s mut EntityState,
     pub watch: &'s mut Watch,
+    pub tally: &'s mut Tally,
     /// As [`View::scan_messages`] has it.
     pub issued_from: SequenceNumber,
     pub view: &'s mut View<R>,
@@ -86,6 +87,7 @@ impl<R: Rows> Messages<'_, R> {
     ) {
         let LockRow { nonce, until, receiver } = lock;
         let delivery_count = message.delivery_count;
+        self.tally.delivered(message.size_bytes);
         let step = || LifeStep::Locked { nonce, until, delivery_count, receiver };
         self.view.note_event(self.row, queue, number, step);
     }
@@ -180,6 +182,14 @@ impl<R: Rows> Messages<'_, R> {
     pub fn release(&mut self, mut detached: Detached, end: DeliveryEnd, modified: bool) -> Fate {
         let counted = end.counts() && self.count_failed(&mut detached);
         self.note(&detached, || end.step(detached.message.delivery_count));
+        match end {
+            DeliveryEnd::Abandoned => self.tally.count(Deed::Abandoned),
+            DeliveryEnd::Released => self.tally.count(Deed::Released),
+            DeliveryEnd::Lapsed { until, .. } => {
+                self.tally.count(Deed::LockLapsed);
+                self.tally.late(self.at.since(until));
+            }
+        }
         if self.row.properties.status.is_suspended() {
             // STATE-3: expiry waits for the entity's return.
             self.rearm(&detached);
@@ -228,6 +238,7 @@ impl<R: Rows> Messages<'_, R> {
         }
         let Detached { queue, number, mut message, .. } = detached;
         self.view.note_event(self.row, queue, number, || LifeStep::Deferred);
+        self.tally.count(Deed::Deferred);
         let session = message.session.clone();
         if !message.deferred {
             message.deferred = true;

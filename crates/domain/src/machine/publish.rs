@@ -17,7 +17,7 @@ use crate::machine::overlay::lay;
 use crate::machine::place::Move;
 use crate::machine::rules::{Copy, Made};
 use crate::{
-    AcceptedMessage, COPIES_MAX, ContentHeader, DeadlineKind, EntityId, Fired, Key, LifeStep,
+    AcceptedMessage, COPIES_MAX, ContentHeader, DeadlineKind, Deed, EntityId, Fired, Key, LifeStep,
     MessageRow, MessageTexts, NewMessage, Outcome, Properties, Refusal, Row, Rows, ScheduledRow,
     Send, SequenceNumber, SessionId, Span, Subject, SystemProperty, SystemValue, Timestamp, Travel,
     UnmatchedRow, Value,
@@ -137,10 +137,12 @@ pub(super) fn accept<R: Rows>(
 ) -> Result<SequenceNumber, Refusal> {
     let mut opened = step.open(topic)?;
     if let Some(first) = opened.repeats(&mut message) {
+        opened.tally.count(Deed::Duplicate);
         return Ok(first);
     }
     let number = opened.next_sequence();
     opened.state.counts.accepted += 1;
+    opened.tally.accepted(message.size_bytes);
     let hops = travel.as_ref().map_or(0, |travel| travel.hops);
     opened.note_accepted(opened.main(), number, &message, hops);
     // SCHED-9: it waits at the topic. SCHED-8: not in the future, so it is a plain message.
@@ -148,6 +150,7 @@ pub(super) fn accept<R: Rows>(
         Some(due) => opened.schedule(number, due, message, travel),
         None => {
             opened.state.counts.published += 1;
+            opened.tally.count(Deed::Published);
             let at = opened.at;
             let published = Published { travel, ..Published::new(topic, number, at, &message) };
             published.go_out(step);
@@ -192,6 +195,9 @@ fn activate<R: Rows>(topic: &mut EntityStep<'_, R>, deadline: Deadline) -> Publi
     messages.leave_schedule(scheduled, &row, Move::Activate);
     let content = messages.view.take_body(messages.id, scheduled);
     messages.state.counts.published += 1;
+    messages.tally.count(Deed::Published);
+    messages.tally.count(Deed::Activated);
+    messages.tally.late(messages.at.since(due));
     messages.state.size_bytes -= u64::from(row.size_bytes);
     let was_scheduled = messages.view.level.tells_schedules();
     let number = topic.next_sequence();
@@ -442,6 +448,7 @@ impl Published {
             Made::Failed(error) => Some((error.name(), error.text)),
         };
         subscription.state.counts.accepted += 1;
+        subscription.tally.accepted(message.size_bytes);
         subscription.state.size_bytes += u64::from(message.size_bytes);
         let mut messages = subscription.messages();
         if let Some(texts) = texts {
@@ -461,6 +468,7 @@ impl Published {
             None => messages.append(number, message),
             Some((reason, description)) => {
                 message.session = None; // DLQ-11.
+                messages.tally.count(Deed::DeadLetteredByRule);
                 messages.explain(&mut message, reason, &description);
                 messages.enter_dead_letter(number, message);
             }

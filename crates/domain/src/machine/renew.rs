@@ -1,7 +1,7 @@
 //! `Renew`: a lock begins anew (LOCK-13), also of an expired message (TTL-15).
 
 use crate::machine::Step;
-use crate::{LifeStep, LockRow, Outcome, Refusal, Renew, Rows, validate};
+use crate::{Deed, LifeStep, LockRow, Outcome, Refusal, Renew, Rows, validate};
 
 impl Renew {
     /// All or nothing. The token stays.
@@ -26,6 +26,7 @@ impl Renew {
             messages.places().renew(queue, token.sequence, LockRow { until, ..*lock });
             let step = || LifeStep::LockRenewed { until };
             messages.view.note_event(messages.row, queue, token.sequence, step);
+            messages.tally.count(Deed::LockRenewed);
         }
         entity.used();
         Ok(Outcome::Renewed { until: vec![until; locks.len()] })

@@ -18,6 +18,7 @@ pub(super) struct Savepoint {
     nonces: Nonces,
     /// Steps of messages noted.
     events: usize,
+    tallies: usize,
 }
 
 /// What was worked on since.
@@ -59,6 +60,7 @@ impl<R: Rows> Step<'_, R> {
             touched: self.touched.len(),
             nonces: self.nonces.clone(),
             events: self.view.recorder.as_ref().map_or(0, Recorder::len),
+            tallies: self.tallies.len(),
         }
     }
 
@@ -81,6 +83,7 @@ impl<R: Rows> Step<'_, R> {
         self.watched.truncate(savepoint.watched);
         self.touched.truncate(savepoint.touched);
         self.nonces = savepoint.nonces;
+        self.tallies.truncate(savepoint.tallies);
         if let Some(recorder) = &mut self.view.recorder {
             recorder.truncate(savepoint.events);
         }

@@ -4,9 +4,9 @@ use crate::machine::Step;
 use crate::machine::entity::EntityStep;
 use crate::machine::level::GroupLevel;
 use crate::{
-    AcceptedMessage, EntityKind, EntityRow, EntityState, Key, LifeStep, MessageRow, NewMessage,
-    Outcome, QueueId, Refusal, Row, Rows, ScheduledRow, Send, SequenceNumber, SessionId, Span,
-    SubQueue, Timestamp, Travel,
+    AcceptedMessage, Deed, EntityKind, EntityRow, EntityState, Key, LifeStep, MessageRow,
+    NewMessage, Outcome, QueueId, Refusal, Row, Rows, ScheduledRow, Send, SequenceNumber,
+    SessionId, Span, SubQueue, Timestamp, Travel,
 };
 
 /// The last instant that is not never.
@@ -56,10 +56,12 @@ impl<R: Rows> EntityStep<'_, R> {
         travel: Option<Box<Travel>>,
     ) -> SequenceNumber {
         if let Some(first) = self.repeats(&mut message) {
+            self.tally.count(Deed::Duplicate);
             return first;
         }
         let number = self.next_sequence();
         self.state.counts.accepted += 1;
+        self.tally.accepted(message.size_bytes);
         let hops = travel.as_ref().map_or(0, |travel| travel.hops);
         self.note_accepted(self.main(), number, &message, hops);
         // SCHED-8: not in the future, so it is a plain message.

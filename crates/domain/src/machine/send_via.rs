@@ -76,6 +76,7 @@ fn set_out<R: Rows>(entity: &mut EntityStep<'_, R>, message: NewMessage) -> Sequ
     entity.view.insert(Key::Body(entity.id, number), Row::Body(message.content));
     entity.state.size_bytes += u64::from(message.size_bytes);
     entity.state.counts.accepted += 1;
+    entity.tally.accepted(message.size_bytes);
     entity.messages().enter_transfer(number, row);
     number
 }

@@ -7,7 +7,7 @@ use crate::machine::messages::Messages;
 use crate::machine::overlay::{explain, modify};
 use crate::machine::place::{Move, Stored};
 use crate::{
-    DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON, DeliveryEnd, Disposition, LifeStep,
+    DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON, Deed, DeliveryEnd, Disposition, LifeStep,
     LockToken, MessageRow, Outcome, Properties, QueueId, ReceiverId, Refusal, Rows, Settle,
     Settlement, validate,
 };
@@ -163,8 +163,15 @@ impl Checked {
                 messages.note(&detached, || LifeStep::Completed { on_delivery });
                 messages.remove(detached);
                 messages.state.counts.completed += 1;
+                messages.tally.count(match on_delivery {
+                    true => Deed::CompletedOnDelivery,
+                    false => Deed::Completed,
+                });
             }
-            To::DeadLetter => messages.dead_letter(detached),
+            To::DeadLetter => {
+                messages.tally.count(Deed::DeadLetteredByReceiver);
+                messages.dead_letter(detached);
+            }
             To::Deferred => messages.defer(detached),
             To::Available { end } => {
                 messages.release(detached, end, modified);

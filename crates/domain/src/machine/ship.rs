@@ -133,11 +133,11 @@ impl Packed<'_> {
             messages.places().put_aside(taken);
             self.stuck.push(number);
         } else if far {
-            messages.explain_and_move(taken, HOPS_REASON, HOPS_DESCRIPTION);
+            messages.unforwarded(taken, HOPS_REASON, HOPS_DESCRIPTION);
             self.fired.dead_lettered += 1;
         } else if self.ship.destination.is_none() {
             let gone = Refusal::EntityNotFound { name: self.ship.to.clone() };
-            messages.explain_and_move(taken, &reason(&gone), &gone.to_string()); // FWD-8.
+            messages.unforwarded(taken, &reason(&gone), &gone.to_string()); // FWD-8.
             self.fired.dead_lettered += 1;
         } else {
             self.bytes += u64::from(message.size_bytes);

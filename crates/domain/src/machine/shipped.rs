@@ -3,7 +3,7 @@
 use crate::machine::Step;
 use crate::machine::place::Move;
 use crate::{
-    DeliveryEnd, Effect, ForwardEffect, LifeStep, Line, Outcome, Refused, Rows,
+    Deed, DeliveryEnd, Effect, ForwardEffect, LifeStep, Line, Outcome, Refused, Rows,
     SHIPMENT_MESSAGES_MAX, Shipped, SubQueue, Unpark,
 };
 
@@ -27,12 +27,13 @@ impl Shipped {
                 messages.note(&detached, || LifeStep::Forwarded);
                 messages.remove(detached);
                 messages.state.counts.moved += 1;
+                messages.tally.count(Deed::Forwarded);
                 continue;
             };
             let detached = messages.places().detach(stored, Move::Refuse);
             match queue.sub == SubQueue::Transfer {
                 true => messages.fail_transfer(detached, reason, description), // FWD-14.
-                false => messages.explain_and_move(detached, reason, description), // FWD-8.
+                false => messages.unforwarded(detached, reason, description),  // FWD-8.
             }
         }
         if !parked.is_empty() {

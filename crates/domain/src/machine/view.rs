@@ -261,7 +261,7 @@ impl<R: Rows> View<R> {
 
     /// What there is to store.
     pub fn into_changes(self) -> Changes {
-        Changes { erased: self.erased, writes: self.writes, effects: Vec::new() }
+        Changes { erased: self.erased, writes: self.writes, ..Changes::default() }
     }
 }
 

@@ -19,11 +19,17 @@ told of a group's messages is told by the node that leads the group, so sums ove
 message once. Labels stand in backticks. Times are seconds, sizes bytes. Histograms have buckets
 (`_bucket{le=…}`), a `_sum` and a `_count`.
 
+What stands under Entities is told by name of as many as `metrics.entities_max` says, first come, first kept:
+`entity` is the path as it is listed, as in `orders` or `news/Subscriptions/mail`. All others are summed as
+`(others)`; and what was counted of those that are gone stands as `(gone)`, which is no rate but keeps sums from falling.
+Counters are of what a node decided as leader since its process started; gauges are told while it leads.
+
 What to alert on is in [Monitoring](../operations/monitoring.md).";
 
 /// By whose place in the node they are described.
 const CHAPTERS: &[(&str, fn())] = &[
     ("Messages, timers, groups and clocks", service::metric::describe),
+    ("Entities", http::describe_entity_metrics),
     ("Replication and the disk's space", replication::describe_metrics),
     ("The log's writer", serve::telemetry::describe),
     ("Disk and processor", serve::process::describe),

@@ -87,6 +87,8 @@ pub struct Config {
     pub transactions_bytes_max: usize,
     /// 0: it is not recorded what happens to messages.
     pub message_history_bytes: usize,
+    /// So many have metrics of their own.
+    pub metrics_entities_max: usize,
     pub fault_injection: FaultInjection,
     pub log: LogConfig,
     pub audit: AuditConfig,

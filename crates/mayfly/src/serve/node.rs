@@ -406,6 +406,7 @@ fn service_config(config: &Config, cluster_id: u128) -> service::Config {
         clock: ClockConfig { offset_max: config.clock.offset_max, skew: config.clock.skew },
         idle: IdleConfig { reattach: config.idle_reattach, ..IdleConfig::default() },
         transactions_bytes_max: config.transactions_bytes_max,
+        metrics_entities_max: config.metrics_entities_max,
         note: match (config.readable_to_clients().first(), config.readable_to_peers()) {
             (Some(_), Some(_)) => {
                 Some("clients and peers speak plain text beyond loopback (--insecure)")

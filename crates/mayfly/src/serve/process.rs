@@ -1,18 +1,14 @@
-//! What this process costs the machine, as metrics beside the memory that `http` reports: sampled
-//! from `/proc/self` and the kernel's accounting, where there are such.
+//! What this process writes, and what its files take, as metrics beside those of memory and processor time that
+//! `http` tells: sampled where there is a procfs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use metrics::{Unit, describe_gauge, gauge};
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeVal;
+use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 
 /// Bytes this process caused to be written to devices since its start.
-const DEVICE_WRITTEN: &str = "process_device_written_bytes";
-/// Processor time since its start.
-const CPU_SECONDS: &str = "process_cpu_seconds";
+const DEVICE_WRITTEN: &str = "process_device_written_bytes_total";
 
 /// Bytes of the files of the two databases.
 const LOG_BYTES: &str = "mayfly_log_disk_bytes";
@@ -24,8 +20,7 @@ const FILES_EVERY: u32 = 4;
 
 /// Describes them all to the installed recorder.
 pub fn describe() {
-    describe_gauge!(DEVICE_WRITTEN, Unit::Bytes, "Written to devices since the start.");
-    describe_gauge!(CPU_SECONDS, Unit::Seconds, "Processor time since the start.");
+    describe_counter!(DEVICE_WRITTEN, Unit::Bytes, "Written to devices since the start.");
     describe_gauge!(LOG_BYTES, Unit::Bytes, "Files of the log.");
     describe_gauge!(ROWS_BYTES, Unit::Bytes, "Files of the rows.");
 }
@@ -39,10 +34,7 @@ pub async fn sample(data_dir: PathBuf) {
             }
         }
         if let Some(bytes) = fs::read_to_string("/proc/self/io").ok().and_then(|io| written(&io)) {
-            gauge!(DEVICE_WRITTEN).set(bytes as f64);
-        }
-        if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {
-            gauge!(CPU_SECONDS).set(seconds(usage.user_time()) + seconds(usage.system_time()));
+            counter!(DEVICE_WRITTEN).absolute(bytes);
         }
         tokio::time::sleep(SAMPLED_EVERY).await;
     }
@@ -52,10 +44,6 @@ pub async fn sample(data_dir: PathBuf) {
 fn files_bytes(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     entries.filter_map(|entry| entry.ok()?.metadata().ok()).map(|metadata| metadata.len()).sum()
-}
-
-fn seconds(time: TimeVal) -> f64 {
-    time.tv_sec() as f64 + time.tv_usec() as f64 / 1_000_000.0
 }
 
 /// What reached the device, not what the page cache took in.

@@ -92,6 +92,9 @@ impl Applier {
                     let decoded = wire::decode_entry(proposal.payload).map_err(|error| {
                         io::Error::other(format!("entry {} cannot be read: {error}", entry.log_id))
                     })?;
+                    if responder.is_some() {
+                        step.count_from_here();
+                    }
                     let outcomes = step.apply(decoded);
                     let (index, at) = (entry.log_id.index, step.at());
                     happened.extend(step.take_events().map(|event| (index, at, event)));
@@ -131,6 +134,9 @@ impl Applier {
         }
         metrics::applied(entries, self.replica.store.take_rows_written(), started.elapsed());
 
+        if !changes.tallies.is_empty() {
+            self.replica.observer.tallied(self.replica.group, changes.tallies);
+        }
         if self.replica.leading.load(Ordering::Acquire) && !changes.effects.is_empty() {
             self.replica.observer.applied(self.replica.group, changes.effects);
         }

@@ -1,26 +1,28 @@
 //! The cluster as a whole: its state, its time, its leaderships.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use domain::{
-    Command, Counts, EntityId, EntityKind, GroupId, Key, NodeRow, Outcome, Refusal, Row, Rows,
-    Span, Timestamp,
-};
+use domain::{Command, GroupId, Key, NodeRow, Outcome, Refusal, Row, Rows, Span, Timestamp};
 use futures::future::{join, join_all};
 use replication::{DiskStatus, PeerStatus};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::edge::catalog::NodeStates;
 use crate::edge::receiver::unexpected;
 use crate::edge::router::{Failure, Router};
+use crate::edge::sampler::Sampler;
 use crate::edge::status::{self, ClusterStatus, GroupView, NodeStatus, Role};
 use crate::edge::{catalog, health};
 use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
-use crate::exchange::{Answer, GroupDepth, GroupHealth, NodeReport, Read, ReadAnswer};
+use crate::exchange::{
+    Answer, EntitySamples, GroupDepth, GroupHealth, NodeReport, Read, ReadAnswer,
+};
 use crate::peer::NOT_DEVELOPMENT;
+
+/// How long a group's driver has to say who waits for messages.
+const CONSUMERS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Whether this node can serve clients, and if not, why.
 #[derive(Clone, Debug, PartialEq)]
@@ -218,12 +220,39 @@ impl<'a> Cluster<'a> {
         Readiness { ready: why.is_empty(), why, disk: replication.disk(), groups, peers }
     }
 
-    /// Counters of the groups this node leads; reads all their entities, so not for every moment.
-    pub async fn depths(self) -> Vec<GroupDepth> {
+    /// What is stored in the groups this node leads, and what is told of entities; reads all that it leads, so not
+    /// for every moment.
+    pub async fn depths(self) -> (Vec<GroupDepth>, Option<EntitySamples>) {
         let router = self.router.clone();
+        let led: Vec<_> =
+            router.local.groups.all().into_iter().filter(|group| group.leads()).collect();
+        let consumers = join_all(led.iter().map(|group| async {
+            // A driver that reads its rows anew has nothing to tell yet.
+            timeout(CONSUMERS_WITHIN, group.consumers()).await.unwrap_or_default()
+        }));
+        let consumers = consumers.await;
+        let (now, _) = self.now_here();
         let sampled = tokio::task::spawn_blocking(move || {
-            let led = router.local.groups.all().into_iter().filter(|group| group.leads());
-            led.map(|group| depth(group.id, &router.local.replication.rows(group.id))).collect()
+            let local = &router.local;
+            let tallies = &local.groups.tallies;
+            let rows = |group| local.replication.rows(group);
+            let depths: Vec<GroupDepth> = led
+                .iter()
+                .zip(&consumers)
+                .map(|(group, consumers)| {
+                    let sampler = Sampler { group: group.id, now, consumers, tallies };
+                    sampler.depth(&rows(group.id))
+                })
+                .collect();
+            let name = |group, entity| {
+                local.groups.get(group)?;
+                match rows(group).get(&Key::Entity(entity)) {
+                    Some(Row::Entity(row)) => Some(row.name),
+                    _ => None,
+                }
+            };
+            let samples = tallies.sample(&depths, name);
+            (depths, Some(samples))
         });
         sampled.await.unwrap_or_default()
     }
@@ -297,68 +326,4 @@ impl<'a> NodeRoles<'a> {
         };
         still.filter_map(row).collect()
     }
-}
-
-fn depth(group: GroupId, rows: &impl Rows) -> GroupDepth {
-    let mut depth = GroupDepth::none(group);
-    let (from, to) = (Key::EntityState(EntityId(0)), Key::EntityState(EntityId(u64::MAX)));
-    let topics = topics(rows);
-    rows.scan(&from, &to, &mut |key, row| {
-        if let (Key::EntityState(id), Row::EntityState(state)) = (key, row) {
-            depth.entities += 1;
-            // A topic is charged for its subscriptions' messages as well (COUNT-3).
-            depth.size_bytes += if topics.contains(&id) { 0 } else { state.size_bytes };
-            for (sum, more) in depth.available.iter_mut().zip(state.available) {
-                *sum += more;
-            }
-            add(&mut depth.counts, &state.counts);
-        }
-        ControlFlow::Continue(())
-    });
-    depth
-}
-
-fn topics(rows: &impl Rows) -> BTreeSet<EntityId> {
-    let mut topics = BTreeSet::new();
-    let (from, to) = (Key::Entity(EntityId(0)), Key::Entity(EntityId(u64::MAX)));
-    rows.scan(&from, &to, &mut |key, row| {
-        if let (Key::Entity(id), Row::Entity(row)) = (key, row)
-            && row.specifics.kind() == EntityKind::Topic
-        {
-            topics.insert(id);
-        }
-        ControlFlow::Continue(())
-    });
-    topics
-}
-
-fn add(sum: &mut Counts, more: &Counts) {
-    let Counts {
-        accepted,
-        active,
-        scheduled,
-        deferred,
-        dead_lettered,
-        completed,
-        cancelled,
-        expired,
-        deleted,
-        published,
-        transfer,
-        transfer_dead_lettered,
-        moved,
-    } = more;
-    sum.accepted += accepted;
-    sum.active += active;
-    sum.scheduled += scheduled;
-    sum.deferred += deferred;
-    sum.dead_lettered += dead_lettered;
-    sum.completed += completed;
-    sum.cancelled += cancelled;
-    sum.expired += expired;
-    sum.deleted += deleted;
-    sum.published += published;
-    sum.transfer += transfer;
-    sum.transfer_dead_lettered += transfer_dead_lettered;
-    sum.moved += moved;
 }

@@ -5,6 +5,7 @@ use engine::Candidate;
 use replication::{DiskStatus, GroupStatus};
 
 use crate::clock::ClockReport;
+use crate::exchange::EntityDepth;
 
 /// What a node says of itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +25,7 @@ pub(crate) struct IdleReport {
 }
 
 /// What is stored in the groups this node leads.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct GroupDepth {
     pub id: GroupId,
     pub entities: u64,
@@ -32,6 +33,10 @@ pub struct GroupDepth {
     /// Receivable now, by subqueue.
     pub available: PerSubQueue<u64>,
     pub size_bytes: u64,
+    /// Of entities that have metrics of their own.
+    pub own: Vec<(EntityId, EntityDepth)>,
+    /// Of all others together.
+    pub others: EntityDepth,
 }
 
 /// One group as this node sees it, for health and metrics.
@@ -107,6 +112,8 @@ impl GroupDepth {
             counts,
             available: PerSubQueue::default(),
             size_bytes: 0,
+            own: Vec::new(),
+            others: EntityDepth::default(),
         }
     }
 }

@@ -253,6 +253,11 @@ impl Driver {
                 self.may_stamp = may;
                 self.lead().await;
             }
+            Input::Consumers(asked) => {
+                let served = self.leading.as_ref().map(|leading| leading.receivers.consumers());
+                // Whoever asked may have gone.
+                let _ = asked.send(served.unwrap_or_default());
+            }
             Input::Stop(_) => unreachable!("handled by the loop"),
         }
     }

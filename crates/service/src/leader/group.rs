@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::exchange::{Attach, NotRead, Read, ReadReply, Reply};
 use crate::leader::claims::LockClaims;
+use crate::leader::entity_tallies::EntityTallies;
 use crate::leader::feature_level::FeatureLevel;
 use crate::leader::inputs::{InputReceiver, InputSender, inputs};
 
@@ -53,6 +54,8 @@ pub(crate) enum Input {
     Leadership(Leadership),
     /// Whether a majority agrees with this node's clock.
     MayStamp(bool),
+    /// How many receivers are served here, by entity.
+    Consumers(oneshot::Sender<BTreeMap<EntityId, u64>>),
     /// Sends the answer when everything told before is dealt with.
     Stop(oneshot::Sender<()>),
 }
@@ -69,6 +72,7 @@ impl Input {
             | Input::Carried { .. }
             | Input::Leadership(_)
             | Input::MayStamp(_)
+            | Input::Consumers(_)
             | Input::Stop(_) => false,
         }
     }
@@ -141,6 +145,13 @@ impl Group {
     /// much of what may be refused waits for it.
     pub fn tell(&self, input: Input) -> Result<(), Input> {
         self.inputs.send(input)
+    }
+
+    /// How many receivers are served here, by entity; none while this node does not lead.
+    pub async fn consumers(&self) -> BTreeMap<EntityId, u64> {
+        let (asked, answer) = oneshot::channel();
+        drop(self.tell(Input::Consumers(asked)));
+        answer.await.unwrap_or_default()
     }
 
     /// Hands a read to the group's reader. One that finds no place was not done, and is asked for again;
@@ -252,13 +263,17 @@ impl Group {
 pub(crate) struct Groups {
     groups: RwLock<BTreeMap<GroupId, Arc<Group>>>,
     pub feature_level: Arc<FeatureLevel>,
+    /// The node's: what became of a group's messages is not forgotten when the group goes.
+    pub tallies: EntityTallies,
     /// Whoever gives a new group its driver.
     created: mpsc::Sender<(Arc<Group>, Ends)>,
 }
 
 impl Groups {
-    pub fn new(created: mpsc::Sender<(Arc<Group>, Ends)>) -> Groups {
-        Groups { groups: RwLock::default(), feature_level: Arc::default(), created }
+    /// `tallied_max`: as [`EntityTallies::new`] has it.
+    pub fn new(created: mpsc::Sender<(Arc<Group>, Ends)>, tallied_max: usize) -> Groups {
+        let tallies = EntityTallies::new(tallied_max);
+        Groups { groups: RwLock::default(), feature_level: Arc::default(), tallies, created }
     }
 
     pub fn get(&self, group: GroupId) -> Option<Arc<Group>> {

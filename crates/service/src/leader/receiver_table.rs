@@ -74,6 +74,15 @@ impl ReceiverTable {
         self.receivers.get(&receiver).and_then(|served| served.session.clone())
     }
 
+    /// How many receivers there are, by entity, those of its dead-letter queue included.
+    pub fn consumers(&self) -> BTreeMap<EntityId, u64> {
+        let mut consumers = BTreeMap::new();
+        for served in self.receivers.values() {
+            *consumers.entry(served.queue.entity).or_default() += 1;
+        }
+        consumers
+    }
+
     pub fn is_empty(&self) -> bool {
         self.receivers.is_empty()
     }

@@ -3,6 +3,7 @@
 use super::Layer;
 
 pub const LAYERS: &[Layer] = &[
+    (&["entity_metrics"], &[]),
     (&["failure"], &[]),
     (&["watched_stream"], &[]),
     (&["probe"], &[]),
@@ -26,6 +27,7 @@ pub const LAYERS: &[Layer] = &[
             "access",
             "atom",
             "connection",
+            "entity_metrics",
             "failure",
             "fault_rules",
             "lib",

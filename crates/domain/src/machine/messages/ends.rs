@@ -4,7 +4,7 @@ use crate::machine::messages::Messages;
 use crate::machine::overlay::explain;
 use crate::machine::place::{Detached, Move, Place, Stored};
 use crate::{
-    DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON, DeadlineRow, Key, LifeStep, Lifetime,
+    DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON, DeadlineRow, Deed, Key, LifeStep, Lifetime,
     MessageRow, QueueId, Row, Rows, SequenceNumber, SubQueue, Timestamp, Value,
 };
 
@@ -68,11 +68,14 @@ impl<R: Rows> Messages<'_, R> {
 
     /// TTL-17. What to do is read from the entity now (TTL-30).
     pub fn expire(&mut self, detached: Detached) -> Fate {
+        let due = self.row.expires_at(&detached.message);
+        self.tally.late(self.at.since(due));
         if self.row.properties.dead_letter_on_expiration {
+            self.tally.count(Deed::DeadLetteredExpired);
             self.explain_and_move(detached, EXPIRED_REASON, EXPIRED_DESCRIPTION);
             return Fate::DeadLettered;
         }
-        let due = self.row.expires_at(&detached.message);
+        self.tally.count(Deed::Expired);
         self.note(&detached, || LifeStep::Expired { due });
         self.remove(detached);
         self.state.counts.expired += 1;
@@ -84,6 +87,8 @@ impl<R: Rows> Messages<'_, R> {
     pub fn drop_fresh(&mut self, number: SequenceNumber, due: Timestamp, message: &DeadlineRow) {
         let queue = self.main();
         self.view.note_event(self.row, queue, number, || LifeStep::Expired { due });
+        self.tally.count(Deed::Expired);
+        self.tally.late(self.at.since(due));
         self.places().leave(queue, number, Place::Fresh, Move::Expire);
         self.view.delete(Key::Message(queue, number));
         self.deadlines().pass_cursor(number);
@@ -99,6 +104,7 @@ impl<R: Rows> Messages<'_, R> {
             "Message could not be consumed after {} delivery attempts.",
             detached.message.delivery_count
         );
+        self.tally.count(Deed::DeadLetteredExhausted);
         self.explain_and_move(detached, DELIVERED_REASON, &description);
         Fate::DeadLettered
     }
@@ -116,6 +122,12 @@ impl<R: Rows> Messages<'_, R> {
     pub fn explain_and_move(&mut self, mut detached: Detached, reason: &str, description: &str) {
         self.explain(&mut detached.message, reason, description);
         self.dead_letter(detached);
+    }
+
+    /// FWD-8: where it was to go did not take it, or is gone.
+    pub fn unforwarded(&mut self, detached: Detached, reason: &str, description: &str) {
+        self.tally.count(Deed::DeadLetteredUnforwarded);
+        self.explain_and_move(detached, reason, description);
     }
 
     /// Moves a message of the main queue to the dead-letter queue, in one step (DLQ-14): number,
@@ -147,6 +159,7 @@ impl<R: Rows> Messages<'_, R> {
     pub fn fail_transfer(&mut self, mut detached: Detached, reason: &str, description: &str) {
         self.explain(&mut detached.message, reason, description);
         self.note(&detached, || dead_lettered(&detached.message));
+        self.tally.count(Deed::DeadLetteredUnforwarded);
         let Detached { queue, number, message, .. } = detached;
         self.delete_row(queue, number, &message);
         self.state.counts.transfer_dead_lettered += 1;

@@ -8,7 +8,7 @@ use crate::machine::receive_deferred::receive_deferred;
 use crate::machine::session::{SESSION_ROWS_PER_MESSAGE, check_hold};
 use crate::machine::view::Budget;
 use crate::{
-    APPLY_ROWS_MAX, DeleteSessionBatch, Delivery, LifeStep, Outcome, ReceiveSession,
+    APPLY_ROWS_MAX, Deed, DeleteSessionBatch, Delivery, LifeStep, Outcome, ReceiveSession,
     ReceiveSessionDeferred, Refusal, Rows, SessionId, SessionLock, validate,
 };
 
@@ -116,6 +116,7 @@ impl DeleteSessionBatch {
                 messages.note(&detached, || LifeStep::Deleted);
                 messages.remove(detached);
                 messages.state.counts.deleted += 1;
+                messages.tally.count(Deed::Deleted);
                 count += 1;
             }
         }

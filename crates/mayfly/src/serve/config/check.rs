@@ -43,6 +43,9 @@ const AMQP_FRAME_RANGE: RangeInclusive<u32> = 4..=1024;
 const TRANSACTIONS_MEBIBYTES: usize = 64;
 /// One transaction holds 1 MiB at most (TX-4).
 const MESSAGE_HISTORY_MEBIBYTES_MAX: usize = 65_536;
+const METRICS_ENTITIES_MAX: usize = 1_000;
+/// A page of metrics has some four kilobytes of each.
+const METRICS_ENTITIES_MOST: usize = 100_000;
 const TRANSACTIONS_RANGE: RangeInclusive<usize> = 1..=65_536;
 /// Receivers look for a new leader within a second; a queue is deleted after five minutes at the
 /// earliest.
@@ -115,6 +118,7 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         idle_reattach: idle_reattach(&file)?,
         transactions_bytes_max: transactions_bytes_max(&file)?,
         message_history_bytes: message_history_bytes(&file, args)?,
+        metrics_entities_max: metrics_entities_max(&file)?,
         fault_injection: fault_injection(&file, args)?,
         log: log(&file.log, args)?,
         audit: AuditConfig { file: file.audit.file, log: false },
@@ -572,6 +576,16 @@ fn message_history_bytes(file: &ConfigFile, args: &ServeArgs) -> Result<usize, S
         ));
     }
     Ok(mebibytes * MEBIBYTE)
+}
+
+fn metrics_entities_max(file: &ConfigFile) -> Result<usize, String> {
+    let told = file.metrics.entities_max.unwrap_or(METRICS_ENTITIES_MAX);
+    if told > METRICS_ENTITIES_MOST {
+        return Err(format!(
+            "metrics.entities_max is {told}, allowed is 0 to {METRICS_ENTITIES_MOST}"
+        ));
+    }
+    Ok(told)
 }
 
 /// `[log]`.

@@ -302,6 +302,7 @@ impl Effective<'_> {
             "clock.offset_max" => span(config.clock.offset_max),
             "idle.reattach" => span(config.idle_reattach),
             "message_history.memory_mebibytes" => mebibytes(config.message_history_bytes as u64),
+            "metrics.entities_max" => integer(config.metrics_entities_max),
             "transactions.memory_mebibytes" => mebibytes(config.transactions_bytes_max as u64),
             "log.filter" => string(&config.log.filter),
             "log.format" => string(match config.log.format {

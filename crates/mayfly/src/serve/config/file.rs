@@ -27,6 +27,7 @@ pub struct ConfigFile {
     pub idle: Idle,
     pub transactions: Transactions,
     pub message_history: MessageHistory,
+    pub metrics: Metrics,
     pub log: Log,
     pub audit: Audit,
 }
@@ -338,6 +339,12 @@ pub struct Transactions {
 #[serde(default, deny_unknown_fields)]
 pub struct MessageHistory {
     pub memory_mebibytes: Option<usize>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Metrics {
+    pub entities_max: Option<usize>,
 }
 
 #[derive(Debug, Default, Deserialize)]
