@@ -9,6 +9,7 @@ mod access;
 mod atom;
 mod caller;
 mod connection;
+mod console_door;
 mod dispatch;
 mod failure;
 mod fault_rules;
