@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The web console in Chromium, on three nodes of which one is killed while pages are used.
 
-With --pictures it also writes the pictures of the documentation, docs/images/console-*.png.
+With --pictures it also writes the pictures of the documentation, docs/images/console-*.png; with
+--pictures DIRECTORY --all each page in both themes and at both widths, to be looked at.
 """
 
 import os
@@ -49,7 +50,9 @@ def mayfly() -> Path:
 
 
 def main() -> int:
-    pictures = ["--pictures", ROOT / "docs/images"] if "--pictures" in sys.argv[1:] else []
+    pictures = sys.argv[1:]
+    if pictures == ["--pictures"]:
+        pictures.append(ROOT / "docs/images")
     with tempfile.TemporaryDirectory() as directory:
         with Cluster(mayfly(), Path(directory) / "cluster") as cluster, cluster.secured() as secured:
             env = {

@@ -223,7 +223,7 @@ fn reasons(place: &Place, part: Part, messages: &[v1::ReceivedMessage]) -> Marku
 
 fn table(place: &Place, part: Part, messages: &[v1::ReceivedMessage], may_choose: bool) -> Markup {
     html! {
-        div.wide tabindex="0" role="region" aria-label="Messages" { table {
+        div.wide tabindex="0" role="group" aria-label="Messages" { table {
             caption { (part.title()) ", in the order of their numbers" }
             thead { tr {
                 @if may_choose { th scope="col" { "Choose" } }

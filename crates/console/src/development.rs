@@ -69,7 +69,7 @@ fn table(visit: &Visit, found: &v1::ListFaultRulesResponse) -> Markup {
                 @for node in &found.silent { (node) " " } }
         }
         @if found.rules.is_empty() { p { "There are none." } } @else {
-            div.wide tabindex="0" role="region" aria-label="Faults" { table {
+            div.wide tabindex="0" role="group" aria-label="Faults" { table {
                 caption { "Faults that clients meet" }
                 thead { tr { th scope="col" { "Name" } th scope="col" { "Rule" } th.number scope="col" { "Events" }
                     th.number scope="col" { "Met" } th scope="col" { "Ends (UTC)" } th scope="col" { "Do" } } }

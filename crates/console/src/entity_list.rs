@@ -77,7 +77,7 @@ pub(crate) fn table_of_subscriptions(subscriptions: &[v1::Subscription]) -> Mark
 fn table_of_counted(caption: &str, rows: &[Markup]) -> Markup {
     html! {
         @if rows.is_empty() { p { "There are none." } } @else {
-            div.wide tabindex="0" role="region" aria-label=(caption) { table {
+            div.wide tabindex="0" role="group" aria-label=(caption) { table {
                 caption { (caption) ", in the order of their names" }
                 thead { tr {
                     th scope="col" { "Name" } th.number scope="col" { "Active" }
@@ -106,7 +106,7 @@ fn counted(place: &Place, name: &str, counters: v1::QueueCounters) -> Markup {
 fn table_of_topics(topics: &[v1::Topic]) -> Markup {
     html! {
         @if topics.is_empty() { p { "There are none." } } @else {
-            div.wide tabindex="0" role="region" aria-label="Topics" { table {
+            div.wide tabindex="0" role="group" aria-label="Topics" { table {
                 caption { "Topics, in the order of their names" }
                 thead { tr {
                     th scope="col" { "Name" } th.number scope="col" { "Subscriptions" }

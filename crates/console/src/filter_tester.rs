@@ -138,9 +138,9 @@ async fn results(visit: &Visit, place: &Place, filter: &Filter) -> Result<Markup
     let told: Vec<_> = told.collect();
     let matching = told.iter().filter(|(_, matches, ..)| *matches).count();
     Ok(html! {
-        h2 role="status" { (matching) " of " (told.len()) " messages match" }
+        div role="status" { h2 { (matching) " of " (told.len()) " messages match" } }
         @if told.is_empty() { p { "There are no messages here to try it on." } } @else {
-            div.wide tabindex="0" role="region" aria-label="Messages" { table {
+            div.wide tabindex="0" role="group" aria-label="Messages" { table {
                 caption { "The first " (told.len()) " messages from number " (from) " on" }
                 thead { tr { th scope="col" { "Number" } th scope="col" { "Verdict" } th scope="col" { "Why" } th scope="col" { "Its properties" } } }
                 tbody { @for (message, matches, lines, properties) in &told { tr {

@@ -8,13 +8,13 @@ use crate::text;
 use crate::visit::Visit;
 
 pub(crate) async fn show(visit: &Visit) -> Answered {
-    let status = visit.read(v1::StatusRequest { local: false }).await;
     let of_cluster = visit.rights("").await;
     let body = html! {
         h1 { "Overview" }
-        div #overview data-refresh {
-            (known(&status, shown))
-        }
+        @if visit.session.is_of("") {
+            @let status = visit.read(v1::StatusRequest { local: false }).await;
+            div #overview data-refresh { (known(&status, shown)) }
+        } @else { p { "Your key is the own of " strong { (visit.session.entity()) } ": of the cluster it is told nothing." } }
         @if !of_cluster.manage { (way_in()) }
     };
     Page::new("Overview", body).answer()
@@ -57,7 +57,7 @@ fn shown(status: &v1::StatusResponse) -> Markup {
 fn nodes(status: &v1::StatusResponse) -> Markup {
     html! {
         h2 #nodes { "Nodes" }
-        div.wide tabindex="0" role="region" aria-labelledby="nodes" { table {
+        div.wide tabindex="0" role="group" aria-labelledby="nodes" { table {
             thead { tr {
                 th scope="col" { "Node" } th scope="col" { "State" } th scope="col" { "Version" }
                 th scope="col" { "Up for" } th.number scope="col" { "Leads" }
@@ -104,7 +104,7 @@ fn clock(node: &v1::NodeStatus) -> String {
 fn groups(status: &v1::StatusResponse) -> Markup {
     html! {
         h2 #groups { "Groups" }
-        div.wide tabindex="0" role="region" aria-labelledby="groups" { table {
+        div.wide tabindex="0" role="group" aria-labelledby="groups" { table {
             thead { tr {
                 th scope="col" { "Group" } th scope="col" { "Leader" } th scope="col" { "Led for" }
                 th.number scope="col" { "Term" } th scope="col" { "Replicas" }

@@ -50,7 +50,7 @@ pub(crate) async fn show(visit: &Visit) -> Answered {
         (crate::entity::tabs(&place, rights, "rules", None))
         (known(&rules, |rules| html! {
             @if rules.rules.is_empty() { p { "There are none: no message comes in." } } @else {
-                div.wide tabindex="0" role="region" aria-label="Rules" { table {
+                div.wide tabindex="0" role="group" aria-label="Rules" { table {
                     caption { "Rules: a message comes in by each that it matches" }
                     thead { tr { th scope="col" { "Name" } th scope="col" { "Filter" } th scope="col" { "Action" } th scope="col" { "Do" } } }
                     tbody { @for rule in &rules.rules { (row(rule)) } }

@@ -26,6 +26,8 @@ const COOKIE_BYTES_MAX: usize = 4096;
 pub(crate) struct Session {
     cookie: String,
     proof: Option<String>,
+    /// Of a key that is an entity's own: nobody else knows it. Normalised; empty for a key of the cluster.
+    entity: String,
     is_new: bool,
 }
 
@@ -40,27 +42,47 @@ impl Session {
     }
 
     fn read(value: &str) -> Option<Session> {
-        let proof = match value.strip_prefix(PROVEN) {
-            Some(proof) => Some(String::from_utf8(BASE64.decode(proof).ok()?).ok()?),
+        let text = |encoded: &str| String::from_utf8(BASE64.decode(encoded).ok()?).ok();
+        let (proof, entity) = match value.strip_prefix(PROVEN) {
+            Some(signed) => {
+                let (proof, entity) = signed.split_once('.')?;
+                (Some(text(proof)?), text(entity)?)
+            }
             None => {
                 value.strip_prefix(UNPROVEN)?;
-                None
+                (None, String::new())
             }
         };
-        Some(Session { cookie: value.to_owned(), proof, is_new: false })
+        Some(Session { cookie: value.to_owned(), proof, entity, is_new: false })
     }
 
     /// Of somebody who has proven nothing, and is known again when he sends a form.
     pub fn unproven() -> Session {
         let cookie = format!("{UNPROVEN}{}", BASE64.encode(service::draw_uuid()));
-        Session { cookie, proof: None, is_new: true }
+        Session { cookie, proof: None, entity: String::new(), is_new: true }
     }
 
-    /// Of whoever knows this key; whether it is the right one is not looked at here.
-    pub fn signed(key_name: &str, key: &str) -> Session {
+    /// Of whoever knows this key; whether it is the right one is not looked at here. `entity`: the one whose
+    /// own key it is, if it is one's.
+    pub fn signed(key_name: &str, key: &str, entity: &str) -> Session {
         let proof = auth::sign(RESOURCE, key_name, key, now_s() + SIGNED_IN_S);
-        let cookie = format!("{PROVEN}{}", BASE64.encode(&proof));
-        Session { cookie, proof: Some(proof), is_new: true }
+        let entity = auth::named_path(entity);
+        let cookie = format!("{PROVEN}{}.{}", BASE64.encode(&proof), BASE64.encode(&entity));
+        Session { cookie, proof: Some(proof), entity, is_new: true }
+    }
+
+    /// Whether its key can be known there; elsewhere it would look like a guess.
+    pub fn is_of(&self, path: &str) -> bool {
+        let below = auth::named_path(path);
+        self.entity.is_empty()
+            || below
+                .strip_prefix(&self.entity)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// See the field.
+    pub fn entity(&self) -> &str {
+        &self.entity
     }
 
     /// As the `authorization` of a call.
@@ -110,9 +132,11 @@ mod tests {
 
     #[test]
     fn a_session_comes_back_as_it_was_given_and_holds_no_key() {
-        let session = Session::signed("a name", "the-key");
+        let session = Session::signed("a name", "the-key", "Orders");
         let back = Session::of(&sent(&session));
         assert_eq!(back.proof(), session.proof());
+        assert!(back.is_of("orders") && back.is_of("ORDERS/subscriptions/s"));
+        assert!(!back.is_of("") && !back.is_of("orders-2"));
         assert!(back.set_cookie(false).is_none(), "the browser has it");
         assert!(!back.proof().expect("signed").contains("the-key"));
         let set = session.set_cookie(true).expect("it is new");
@@ -131,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_cookie_that_cannot_be_read_is_nobodys() {
-        for wrong in ["", "k.%%", "x.abc", "k./w"] {
+        for wrong in ["", "k.%%", "x.abc", "k./w", "k.YQ"] {
             let value = HeaderValue::from_str(&format!("{NAME}={wrong}")).expect("a value");
             let session = Session::of(&[(COOKIE, value)].into_iter().collect());
             assert!(session.is_new && session.proof().is_none(), "{wrong}");

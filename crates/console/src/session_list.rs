@@ -35,7 +35,7 @@ pub(crate) async fn show(visit: &Visit) -> Answered {
 fn table(place: &Place, found: &v1::ListSessionsResponse) -> Markup {
     html! {
         @if found.sessions.is_empty() { p { "There are none with messages or a state." } } @else {
-            div.wide tabindex="0" role="region" aria-label="Sessions" { table {
+            div.wide tabindex="0" role="group" aria-label="Sessions" { table {
                 caption { "Sessions with messages or a state" }
                 thead { tr {
                     th scope="col" { "Session" } th.number scope="col" { "Active" } th.number scope="col" { "Deferred" }

@@ -79,10 +79,15 @@ pub(crate) async fn sign_in(visit: &Visit) -> Answered {
     if typed.name.is_empty() {
         typed.name = "RootManageSharedAccessKey".to_owned();
     }
-    let session = Session::signed(&typed.name, &typed.key);
+    let session = Session::signed(&typed.name, &typed.key, &typed.entity);
     match visit.identify(&session, &typed.entity).await {
         Ok(_) => {
             let address = next(visit.fields.text("next"));
+            // Of the cluster such a key is told nothing.
+            let address = match session.entity() {
+                "" => address,
+                entity => crate::address::link("messages", [("queue", entity)]),
+            };
             Ok(Answer::Elsewhere { address, session: Some(session) })
         }
         Err(error) => Page::answer(page(visit, Some(&error.into()))),

@@ -120,6 +120,9 @@ impl Visit {
 
     /// What he may do with an entity, or, by an empty path, with the cluster.
     pub async fn rights(&self, path: &str) -> Rights {
+        if !self.session.is_of(path) {
+            return Rights::default();
+        }
         let (caller, path) = (self.caller(), auth::named_path(path));
         let known = timeout(READ_WITHIN, self.api.rights(&caller, &path)).await;
         known.unwrap_or_default()

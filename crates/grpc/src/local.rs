@@ -196,10 +196,13 @@ impl LocalApi {
         Ok(principal.to_string())
     }
 
-    /// What somebody may do with `path` (normalised): nothing, where that is not known.
+    /// What somebody may do with `path` (normalised): nothing, where that is not known. A proof that is not
+    /// good is counted as by [`LocalApi::identify`].
     pub async fn rights(&self, caller: &LocalCaller, path: &str) -> Rights {
-        let Ok(visitor) = self.visitor(caller) else { return Rights::default() };
         let mut rights = Rights::default();
+        // A proof that is none is a guess, here as anywhere.
+        let is_known = self.identify(caller, path).await.is_ok();
+        let Some(visitor) = self.visitor(caller).ok().filter(|_| is_known) else { return rights };
         for right in &Right::ALL {
             let any_of = std::slice::from_ref(right);
             if visitor.may(Need { path: path.to_owned(), any_of }).await {
