@@ -37,6 +37,8 @@ need_prometheus
 cargo test --release --locked --workspace --no-fail-fast "$@"
 say "the official SDKs"
 $limit python3 tests/sdk/run.py
+say "the console in Chromium"
+$limit python3 -B tests/console/run.py
 say "what deploy/ makes, but for what takes a fresh Debian or a cluster behind balancers"
 $limit python3 -B tests/deploy/run.py --quick
 say "all passed"

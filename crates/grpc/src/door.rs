@@ -46,7 +46,13 @@ pub(crate) struct Visitor {
     peer: Option<SocketAddr>,
     /// The place of the connection.
     slot: Option<Slot>,
+    /// What the audit calls the way he came.
+    protocol: Protocol,
 }
+
+/// Of a request that a page of this node makes for whoever looks at it: it came over HTTP.
+#[derive(Clone, Copy)]
+pub(crate) struct FromPage;
 
 /// Somebody who was let in.
 pub(crate) struct Admitted {
@@ -67,7 +73,16 @@ impl Door {
         let proof = authorization.map(str::to_owned);
         let certified = certified(request).cloned();
         let slot = request.extensions().get::<ConnectionSlot>().and_then(|slot| slot.slot.clone());
-        Visitor { door: self.clone(), proof, certified, peer: peer(request), slot }
+        let protocol = match request.extensions().get::<FromPage>() {
+            Some(FromPage) => Protocol::Http,
+            None => Protocol::Grpc,
+        };
+        Visitor { door: self.clone(), proof, certified, peer: peer(request), slot, protocol }
+    }
+
+    /// Whether anybody may do anything.
+    pub fn is_open(&self) -> bool {
+        self.access.is_anyone()
     }
 
     /// A transaction with nothing in it: each step of it is admitted by itself.
@@ -232,7 +247,40 @@ impl Visitor {
     }
 
     fn caller(&self, principal: Option<Principal>) -> Caller {
-        Caller { protocol: Protocol::Grpc, address: self.peer, principal }
+        Caller { protocol: self.protocol, address: self.peer, principal }
+    }
+
+    /// Who has sent the proof, whatever it is good for there; whoever guesses waits.
+    pub async fn identify(&self, need: Need, method: &str) -> Result<Principal, Status> {
+        if self.door.access.is_anyone() {
+            return Ok(Principal::Anyone);
+        }
+        let known = match &self.proof {
+            // Only a guess costs.
+            Some(proof) => {
+                let claimed = claimed_name(proof);
+                match self.door.trail.admit(self.peer, claimed.as_deref()) {
+                    Ok(()) => self.known(&need).await?,
+                    Err(_) => return self.meet(need, method).await,
+                }
+            }
+            None => self.known(&need).await?,
+        };
+        match known {
+            Ok(principal) | Err(Denied::Right { principal, .. }) => Ok(principal),
+            Err(_) => self.meet(need, method).await,
+        }
+    }
+
+    /// Whether he may. Nobody is told of it.
+    pub async fn may(&self, need: Need) -> bool {
+        let Door { access, trail, .. } = &self.door;
+        if access.is_anyone() {
+            return true;
+        }
+        let claimed = self.proof.as_deref().and_then(claimed_name);
+        trail.admit(self.peer, claimed.as_deref()).is_ok()
+            && matches!(self.known(&need).await, Ok(Ok(_)))
     }
 
     /// Lets in, or tells of a refusal; whoever guesses waits for it.
@@ -251,7 +299,7 @@ impl Visitor {
             Ok(principal) => Ok(principal),
             Err(denied) => {
                 let (protocol, peer, denied, path) =
-                    (Protocol::Grpc, self.peer, &denied, &*need.path);
+                    (self.protocol, self.peer, &denied, &*need.path);
                 let told = Refused { protocol, peer, denied, claimed, path, method };
                 tokio::time::sleep(trail.refuse(&told)).await;
                 Err(refused(denied, path))

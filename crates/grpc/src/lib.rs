@@ -28,8 +28,11 @@ mod admission;
 
 mod server;
 
+mod local;
+
 #[cfg(test)]
 mod tests;
 
 pub use cluster::Joining;
+pub use local::{LocalApi, LocalCall, LocalCaller, LocalError, LocalErrorKind};
 pub use server::{Config, Error, serve};

@@ -9,6 +9,7 @@ mod access;
 mod atom;
 mod caller;
 mod connection;
+mod console_door;
 mod dispatch;
 mod entity_metrics;
 mod failure;

@@ -27,8 +27,13 @@ const OF_MANAGEMENT: &str = "api-version";
 pub(crate) fn probe(method: &Method, uri: &Uri) -> Option<Probe> {
     let (_, probe) = PROBES.into_iter().find(|(path, _)| *path == uri.path())?;
     let reads = matches!(*method, Method::GET | Method::HEAD);
+    (reads && !is_of_management(uri)).then_some(probe)
+}
+
+/// Whether a request is one of a client that manages entities.
+pub(crate) fn is_of_management(uri: &Uri) -> bool {
     let mut query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
-    (reads && !query.any(|(name, _)| name.eq_ignore_ascii_case(OF_MANAGEMENT))).then_some(probe)
+    query.any(|(name, _)| name.eq_ignore_ascii_case(OF_MANAGEMENT))
 }
 
 impl Probe {

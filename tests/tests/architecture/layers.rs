@@ -7,6 +7,7 @@ mod auth;
 mod backup;
 mod chaos;
 mod client;
+mod console;
 mod definitions;
 mod domain;
 mod engine;
@@ -30,6 +31,7 @@ pub type Layer = (&'static [&'static str], &'static [&'static str]);
 /// In reading order: arrows point up a table only, so there is no circle but those it names. A new arrow is
 /// a design decision: it is made there. `lib` is what stands in the crate's root itself.
 pub const CRATES: &[(&str, &[Layer])] = &[
+    ("console", console::LAYERS),
     ("domain", domain::LAYERS),
     ("engine", engine::LAYERS),
     ("wire", wire::LAYERS),

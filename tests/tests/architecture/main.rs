@@ -54,11 +54,14 @@ const ARROWS: &[(&str, &[&str])] = &[
         "grpc",
         &["audit", "auth", "domain", "limits", "message-content", "service", "transport", "wire"],
     ),
+    // Pages ask what clients of the native API ask, and are let in by the same door.
+    ("console", &["auth", "domain", "grpc", "limits", "message-content", "service", "wire"]),
     (
         "http",
         &[
             "audit",
             "auth",
+            "console",
             "domain",
             "fault-rules",
             "limits",
@@ -95,6 +98,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "backup",
             "chaos",
             "client",
+            "console",
             "definitions",
             "domain",
             "experiment",
@@ -122,7 +126,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tonic-health", &["grpc", "client"]),
     ("tonic-prost", &["replication", "grpc", "client", "load"]),
     ("prost", &["wire", "replication", "grpc", "client", "load"]),
-    ("axum", &["http"]),
+    ("axum", &["console", "http"]),
+    ("maud", &["console"]),
     ("hyper", &["http"]),
     // Made in one place, and read in two: as people have them, and as peers show them.
     ("rcgen", &["mayfly"]),
@@ -146,6 +151,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "amqp",
             "amqp-client",
             "grpc",
+            "console",
             "http",
             "client",
             "backup",

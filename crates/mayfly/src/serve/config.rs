@@ -52,6 +52,8 @@ pub struct Config {
     pub http_connections_max: usize,
     /// `[http]`: origins whose pages may send requests.
     pub cors_origins: Vec<String>,
+    /// `[http]`: whether there are pages at `/console`.
+    pub console: bool,
     /// Absent: drawn at the first start of a node that is a cluster by itself, kept with its data.
     pub cluster_id: Option<u128>,
     /// Every founding node, this one included.

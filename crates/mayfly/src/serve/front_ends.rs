@@ -99,6 +99,8 @@ impl Ports {
         let (told, counted) = (trail.clone(), ledger.clone());
         let settings =
             grpc::Config { access, trail: told, ledger: counted, connections_max, joining };
+        let pages = || grpc::LocalApi::new(&settings, broker.clone(), keys.clone());
+        let console = config.console.then(|| console::Console::new(pages()));
         let serve = grpc::serve(grpc, settings, broker.clone(), keys.clone(), stop());
         let grpc = tokio::spawn(async move { serve.await.map_err(anyhow::Error::from) });
 
@@ -116,6 +118,7 @@ impl Ports {
             ledger: counted,
             connections_max,
             cors_origins,
+            console,
         };
         let serve = http::serve(http, settings, broker.clone(), recorder, keys.clone(), stop());
         let http = tokio::spawn(async move {

@@ -36,4 +36,20 @@ pub const LAYERS: &[Layer] = &[
             "status",
         ],
     ),
+    (
+        &["local"],
+        &[
+            "api",
+            "cluster",
+            "connection",
+            "door",
+            "entities",
+            "fault_rules",
+            "messaging",
+            "right",
+            "server",
+            "sessions",
+            "status",
+        ],
+    ),
 ];

@@ -96,6 +96,7 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
             http::Config::CONNECTIONS_MAX,
         )?,
         cors_origins: cors_origins(&file)?,
+        console: file.http.console.unwrap_or(true),
         cluster_id: cluster_id(&file, nodes.len())?,
         data_groups: data_groups(&file)?,
         replication_factor: replication_factor(&file, nodes.len())?,

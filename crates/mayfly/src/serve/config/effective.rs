@@ -290,6 +290,7 @@ impl Effective<'_> {
             "grpc.connections_max" => integer(config.grpc_connections_max),
             "http.connections_max" => integer(config.http_connections_max),
             "http.cors_origins" => strings(&config.cors_origins),
+            "http.console" => boolean(config.console),
             "storage.durability" => {
                 string(if config.storage.synced { "synced" } else { "replicated" })
             }

@@ -83,6 +83,7 @@ pub struct Grpc {
 pub struct Http {
     pub connections_max: Option<usize>,
     pub cors_origins: Vec<String>,
+    pub console: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
