@@ -61,7 +61,7 @@ fn page(visit: &Visit, page: &str, title: &str, table: Markup, next: Option<&str
 fn table_of_queues(queues: &[v1::Queue]) -> Markup {
     let row = |queue: &v1::Queue| {
         let place = Place::Queue(queue.name.clone());
-        counted(&place, &queue.name, queue.counters.clone().unwrap_or_default())
+        counted(&place, &queue.name, queue.counters.unwrap_or_default())
     };
     table_of_counted("Queues", &queues.iter().map(row).collect::<Vec<_>>())
 }
@@ -69,7 +69,7 @@ fn table_of_queues(queues: &[v1::Queue]) -> Markup {
 pub(crate) fn table_of_subscriptions(subscriptions: &[v1::Subscription]) -> Markup {
     let row = |found: &v1::Subscription| {
         let place = Place::Subscription { topic: found.topic.clone(), name: found.name.clone() };
-        counted(&place, &found.name, found.counters.clone().unwrap_or_default())
+        counted(&place, &found.name, found.counters.unwrap_or_default())
     };
     table_of_counted("Subscriptions", &subscriptions.iter().map(row).collect::<Vec<_>>())
 }
@@ -120,7 +120,7 @@ fn table_of_topics(topics: &[v1::Topic]) -> Markup {
 }
 
 fn topic_row(topic: &v1::Topic) -> Markup {
-    let counters = topic.counters.clone().unwrap_or_default();
+    let counters = topic.counters.unwrap_or_default();
     let place = Place::Topic(topic.name.clone());
     html! { tr {
         th scope="row" { a href=(place.link("entity", &[])) { (topic.name) } }

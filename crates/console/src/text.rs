@@ -7,7 +7,7 @@ pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -151,7 +151,9 @@ pub(crate) fn json(text: &str) -> Option<String> {
 
 /// As much of a text as fits, at the end of a character.
 pub(crate) fn head(text: &str, bytes_max: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes_max)]
+    let fits = |at: &usize| text.is_char_boundary(*at);
+    let end = (0..=bytes_max.min(text.len())).rev().find(fits).unwrap_or(0);
+    &text[..end]
 }
 
 #[cfg(test)]
