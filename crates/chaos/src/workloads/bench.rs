@@ -270,7 +270,7 @@ mod tests {
             (15.0, (1_000, 1), (1_000, 1)),
             (150.0, (100, 1), (100, 1)),
             (1_140.0, (50, 5), (50, 2)),
-            (5_190.0, (50, 28), (50, 2)),
+            (5_280.0, (50, 28), (50, 2)),
         ] {
             let pace = |(pause_ms, batch)| Pace { pause: Duration::from_millis(pause_ms), batch };
             let expected = Paces { quick: pace(quick), slow: pace(slow) };
