@@ -121,7 +121,7 @@ fn seconds(from_ms: u64, to_ms: u64) -> f64 {
 }
 
 impl Figures {
-    /// Adds what is counted; times are not.
+    /// Adds what is counted, and takes what only one of them knows; times are not added.
     fn absorb(&mut self, other: Figures) {
         let Figures {
             load_seconds: _,
@@ -146,8 +146,9 @@ impl Figures {
             late_max_ms: _,
             outage_max_ms: _,
             outages_max_ms: _,
-            restore: _,
+            restore,
         } = other;
+        self.restore = self.restore.or(restore);
         self.operations += operations;
         self.messages_sent += messages_sent;
         self.messages_perhaps += messages_perhaps;
