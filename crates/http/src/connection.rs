@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -24,6 +25,18 @@ use crate::watched_stream::WatchedStream;
 /// where all are taken, whoever has had one longest has stalled.
 const PROBES_MAX: usize = 64;
 
+/// Who has such a place.
+struct Probing {
+    running: AbortHandle,
+    has_asked: Arc<AtomicBool>,
+}
+
+/// Who gives his place up: of those that have asked for nothing yet, else of all, whoever has had it longest.
+fn longest(probes: &VecDeque<Probing>) -> usize {
+    let is_idle = |probe: &Probing| !probe.has_asked.load(Ordering::Relaxed);
+    probes.iter().position(is_idle).unwrap_or(0)
+}
+
 /// Serves until `stop` resolves, and then until open requests are answered.
 pub(crate) async fn serve(
     mut arrivals: Arrivals,
@@ -33,7 +46,7 @@ pub(crate) async fn serve(
 ) {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(HEAD_BYTES_MAX);
-    let mut probes: VecDeque<AbortHandle> = VecDeque::new();
+    let mut probes: VecDeque<Probing> = VecDeque::new();
     let (stopping, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
     tokio::pin!(stop);
@@ -56,23 +69,25 @@ pub(crate) async fn serve(
             surplus,
         };
         let (builder, stopped) = (builder.clone(), stopped.clone());
+        let has_asked = Arc::new(AtomicBool::new(false));
+        let asks = has_asked.clone();
         let running = connections.spawn(async move {
             let ended = match http_2 {
                 Some(no_grpc) => http_2::serve(stream, caller, no_grpc, stopped).await,
-                None => serve_http_1(&builder, stream, caller, misdirected, stopped).await,
+                None => serve_http_1(&builder, stream, caller, misdirected, (stopped, asks)).await,
             };
             if let Err(error) = ended {
                 tracing::debug!(%peer, %error, "HTTP connection lost");
             }
         });
         if surplus.is_some() {
-            probes.retain(|probe| !probe.is_finished());
+            probes.retain(|probe| !probe.running.is_finished());
             if probes.len() >= PROBES_MAX
-                && let Some(longest) = probes.pop_front()
+                && let Some(longest) = probes.remove(longest(&probes))
             {
-                longest.abort();
+                longest.running.abort();
             }
-            probes.push_back(running);
+            probes.push_back(Probing { running, has_asked });
         }
     }
     drop(arrivals);
@@ -85,10 +100,11 @@ async fn serve_http_1(
     stream: Stream,
     caller: Caller,
     misdirected: Option<Arc<str>>,
-    mut stopped: watch::Receiver<bool>,
+    (mut stopped, has_asked): (watch::Receiver<bool>, Arc<AtomicBool>),
 ) -> Result<(), hyper::Error> {
     let (stream, framing) = WatchedStream::new(stream);
     let service = service_fn(move |request| {
+        has_asked.store(true, Ordering::Relaxed);
         let (mut caller, misdirected) = (caller.clone(), misdirected.clone());
         let framing = framing.clone();
         async move {
