@@ -239,8 +239,7 @@ async fn send_8_msg_10_a_pipelined_stream_survives_every_change_of_leader() -> a
                 cluster.kill(leader)?;
                 pause().await;
                 cluster.start_node(leader)?;
-                // Of what is sent all the time a replica always has one entry still to come.
-                cluster.wait_all_vote().await?;
+                cluster.wait_caught_up().await?;
             }
             // A transfer that comes too soon after the last is refused: then there is none.
             _ => drop(client.transfer_leader(group, next).await),
