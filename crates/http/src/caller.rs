@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use auth::Certified;
@@ -44,12 +45,15 @@ pub(crate) struct Caller {
     pub slot: ConnectionSlot,
     /// The connection is one too many.
     pub surplus: Option<Exceeded>,
+    /// Whether a request came over it, by whichever version of HTTP.
+    pub has_asked: Arc<AtomicBool>,
 }
 
 impl Caller {
     /// The answer over a connection that is one too many: of all that the node takes (QUOTA-13), or of what
     /// one client may have of them (HTTP-28).
     pub fn too_many(&self, request: &Request<Incoming>) -> Option<Response> {
+        self.has_asked.store(true, Ordering::Relaxed);
         let surplus = self.surplus.filter(|_| probe(request.method(), request.uri()).is_none())?;
         let why = format!("{surplus}; nothing was done, try another node, or again later");
         let status = match surplus.limit.scope() {

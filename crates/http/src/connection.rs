@@ -67,14 +67,14 @@ pub(crate) async fn serve(
             is_tls: stream.is_tls(),
             slot: ConnectionSlot(slot),
             surplus,
+            has_asked: Arc::default(),
         };
+        let has_asked = caller.has_asked.clone();
         let (builder, stopped) = (builder.clone(), stopped.clone());
-        let has_asked = Arc::new(AtomicBool::new(false));
-        let asks = has_asked.clone();
         let running = connections.spawn(async move {
             let ended = match http_2 {
                 Some(no_grpc) => http_2::serve(stream, caller, no_grpc, stopped).await,
-                None => serve_http_1(&builder, stream, caller, misdirected, (stopped, asks)).await,
+                None => serve_http_1(&builder, stream, caller, misdirected, stopped).await,
             };
             if let Err(error) = ended {
                 tracing::debug!(%peer, %error, "HTTP connection lost");
@@ -100,11 +100,10 @@ async fn serve_http_1(
     stream: Stream,
     caller: Caller,
     misdirected: Option<Arc<str>>,
-    (mut stopped, has_asked): (watch::Receiver<bool>, Arc<AtomicBool>),
+    mut stopped: watch::Receiver<bool>,
 ) -> Result<(), hyper::Error> {
     let (stream, framing) = WatchedStream::new(stream);
     let service = service_fn(move |request| {
-        has_asked.store(true, Ordering::Relaxed);
         let (mut caller, misdirected) = (caller.clone(), misdirected.clone());
         let framing = framing.clone();
         async move {
