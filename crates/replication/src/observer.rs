@@ -47,6 +47,9 @@ pub struct NodeDescription {
     pub version: String,
     /// Up to which it understands what others write into logs.
     pub feature_level: u32,
+    /// The cluster's feature level as it goes by it: what its leaders write into logs. 0: it does not know the cluster
+    /// yet, or is of a version that does not tell.
+    pub feature_level_reached: u32,
     /// Since its process started.
     pub up_ms: u64,
     pub certificates: Vec<CertificateEnd>,

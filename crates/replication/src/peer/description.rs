@@ -34,8 +34,16 @@ pub(crate) async fn ask_directory_id(peer: &Peer) -> Result<u32, ChannelError> {
 
 /// As it goes over the wire.
 pub(crate) fn told(description: NodeDescription) -> v1::DescribeReply {
-    let NodeDescription { version, feature_level, up_ms, certificates, led, zone, faults } =
-        description;
+    let NodeDescription {
+        version,
+        feature_level,
+        feature_level_reached,
+        up_ms,
+        certificates,
+        led,
+        zone,
+        faults,
+    } = description;
     let certificate =
         |CertificateEnd { shown_to, at_s }| v1::CertificateEnd { r#use: shown_to, at_s };
     let led_group =
@@ -49,6 +57,7 @@ pub(crate) fn told(description: NodeDescription) -> v1::DescribeReply {
     v1::DescribeReply {
         version,
         feature_level,
+        feature_level_reached,
         up_ms,
         certificates: certificates.into_iter().map(certificate).collect(),
         led: led.into_iter().map(led_group).collect(),
@@ -58,8 +67,16 @@ pub(crate) fn told(description: NodeDescription) -> v1::DescribeReply {
 }
 
 fn taken(reply: v1::DescribeReply) -> NodeDescription {
-    let v1::DescribeReply { version, feature_level, up_ms, certificates, led, zone, faults } =
-        reply;
+    let v1::DescribeReply {
+        version,
+        feature_level,
+        feature_level_reached,
+        up_ms,
+        certificates,
+        led,
+        zone,
+        faults,
+    } = reply;
     let certificate = |v1::CertificateEnd { r#use, at_s }| CertificateEnd { shown_to: r#use, at_s };
     let led_group = |v1::LedGroup { group, term, led_ms }| {
         let group = u16::try_from(group).ok().map(GroupId)?;
@@ -74,6 +91,7 @@ fn taken(reply: v1::DescribeReply) -> NodeDescription {
     NodeDescription {
         version,
         feature_level,
+        feature_level_reached,
         up_ms,
         certificates: certificates.into_iter().map(certificate).collect(),
         led: led.into_iter().filter_map(led_group).collect(),

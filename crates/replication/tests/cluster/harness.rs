@@ -34,6 +34,7 @@ pub fn description() -> NodeDescription {
     NodeDescription {
         version: "0.1.0-test".to_owned(),
         feature_level: 7,
+        feature_level_reached: 1,
         up_ms: 1 << 40,
         certificates: vec![CertificateEnd { shown_to: "peers".to_owned(), at_s: -1 }],
         led: vec![LedGroup { group: GroupId(u16::MAX), term: 3, led_ms: 4 }],

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use domain::{ClusterRow, FEATURE_LEVEL_JOIN_TOKENS, Refusal};
 use futures::future::join_all;
+use replication::NodeDescription;
 use tokio::time::Instant;
 
 use crate::edge::catalog;
@@ -16,15 +17,27 @@ use crate::error::{Error, ErrorKind, Result, Unavailable};
 /// What the last versions knew whose nodes did not say so when they joined.
 const NOT_TOLD: u32 = FEATURE_LEVEL_JOIN_TOKENS;
 
-/// The feature level that each node of the cluster knows, by its own word; 0 of one that does not answer.
-pub(crate) async fn told_by_all(router: &Router) -> BTreeMap<u64, u32> {
+/// What a node tells of feature levels; zeroes of one that does not answer.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ToldLevels {
+    /// What its binary knows.
+    pub known: u32,
+    /// The cluster's, as its leaders go by it.
+    pub reached: u32,
+}
+
+/// The feature levels that each node of the cluster tells.
+pub(crate) async fn told_by_all(router: &Router) -> BTreeMap<u64, ToldLevels> {
+    let levels = |told: NodeDescription| ToldLevels {
+        known: told.feature_level,
+        reached: told.feature_level_reached,
+    };
     let own = router.local.id;
     let others = catalog::nodes(&router.local.catalog()).into_keys().filter(|node| *node != own);
     let asked = others.map(|other| async move {
-        let told = router.links.describe(other).await;
-        (other, told.map_or(0, |told| told.feature_level))
+        (other, router.links.describe(other).await.map_or_else(ToldLevels::default, levels))
     });
-    let told_here = (own, router.local.about.feature_level);
+    let told_here = (own, levels(router.local.describe()));
     join_all(asked).await.into_iter().chain([told_here]).collect()
 }
 
@@ -32,15 +45,20 @@ pub(crate) async fn told_by_all(router: &Router) -> BTreeMap<u64, u32> {
 /// right after the founding finds what all its nodes have.
 const FRESH_WAIT: Duration = Duration::from_secs(2);
 
-/// Waits until a cluster that was just founded has its feature level, if it is to have that of this node.
+/// Waits until a cluster that was just founded has its feature level, if it is to have that of this node, and until every
+/// node has heard: the first entity may be of any group, whose leader goes by older rules until then.
 pub(super) async fn settle_fresh(router: &Router) {
     let (deadline, mut pause) = (Instant::now() + FRESH_WAIT, Duration::from_millis(5));
-    let is_fresh = |cluster: ClusterRow| {
-        cluster.next_entity == 1 && cluster.feature_level < router.local.about.feature_level
-    };
-    while catalog::cluster(&router.local.catalog()).is_some_and(is_fresh)
-        && router.wait(&mut pause, deadline).await
-    {}
+    loop {
+        let cluster = catalog::cluster(&router.local.catalog());
+        let Some(cluster) = cluster.filter(|cluster| cluster.next_entity == 1) else { return };
+        let level = cluster.feature_level;
+        let is_settled = level >= router.local.about.feature_level
+            && told_by_all(router).await.values().all(|told| told.reached >= level);
+        if is_settled || !router.wait(&mut pause, deadline).await {
+            return;
+        }
+    }
 }
 
 /// `level`: as the node that is to be let in tells it, 0 of one that does not.

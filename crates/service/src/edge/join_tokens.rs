@@ -113,7 +113,7 @@ impl Cluster<'_> {
             return Ok(());
         }
         let told = told_by_all(self.router()).await;
-        match told.into_iter().find(|(_, level)| *level < FEATURE_LEVEL_JOIN_TOKENS) {
+        match told.into_iter().find(|(_, told)| told.known < FEATURE_LEVEL_JOIN_TOKENS) {
             None => Ok(()),
             Some((node, _)) => {
                 let why = format!(

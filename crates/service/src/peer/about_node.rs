@@ -41,6 +41,7 @@ impl AboutNode {
         NodeDescription {
             version: self.version.to_owned(),
             feature_level: self.feature_level,
+            feature_level_reached: groups.feature_level.get(),
             up_ms: self.started_at.elapsed().as_millis() as u64,
             certificates: self.certificates.all(),
             led: groups.all().iter().filter_map(|group| group.led_group()).collect(),

@@ -37,7 +37,7 @@ async fn round(router: &Router) -> Duration {
         return LISTEN;
     }
     let told = told_by_all(router).await;
-    let level = told.values().copied().min().unwrap_or(0);
+    let level = told.values().map(|told| told.known).min().unwrap_or(0);
     // Below that, a node does not know the command either.
     if level < FEATURE_LEVEL_RAISED || level <= cluster.feature_level {
         // Whoever founded it waits for that.
