@@ -53,31 +53,19 @@ fn is_alive(pid: &str) -> bool {
     nix::sys::signal::kill(pid, None).is_ok()
 }
 
-/// What a log says, once it has this many lines.
-async fn logged(dir: &Path, lines: usize) -> Vec<String> {
-    timeout(Duration::from_secs(20), async {
-        loop {
-            let said = last_lines(&dir.join("program.log"));
-            if said.len() >= lines {
-                return said;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await
-    .expect("it says so in time")
-}
-
 #[tokio::test]
 async fn a_program_is_killed_and_started_again_and_its_children_die_with_it() {
     use MomentKind::{Ended, Started, Told};
     let dir = tempfile::tempdir().expect("a directory");
     // A child that ignores what a terminal says, and outlives its parent unless it is killed.
     let line = "echo $OWN $TOLD; sleep 1000 & echo $!; wait";
-    let deeds = vec![(0, Deed::Start), (300, Deed::Kill), (400, Deed::Start)];
+    let deeds = vec![(0, Deed::Start), (2_000, Deed::Kill), (2_100, Deed::Start)];
     let supervisor = supervisor(dir.path(), line, deeds);
-    let all = noted(supervisor, |kinds| kinds == [Started, Ended, Started]);
-    let (all, said) = tokio::join!(all, logged(dir.path(), 4));
+    // Each of the two says two lines before it is ended.
+    let path = dir.path().to_owned();
+    let has_said = move || last_lines(&path.join("program.log")).len() >= 4;
+    let all = noted(supervisor, |kinds| kinds == [Started, Ended, Started] && has_said()).await;
+    let said = last_lines(&dir.path().join("program.log"));
     let kinds: Vec<MomentKind> = all.iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, [Started, Ended, Started, Told, Ended]);
     assert!(all[1].1.starts_with("was killed: signal: 9"), "{all:?}");
