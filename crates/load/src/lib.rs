@@ -57,7 +57,7 @@ pub use report::{
 pub use run::{LoadResult, LoadRun};
 pub use target::{Spoken, Target, TargetAddress};
 pub use template::{Origin, Template};
-pub use workers::{Notice, Worker, WorkerAddresses, WorkerTls, WorkersRun};
+pub use workers::{Notice, Worker, WorkersRun};
 
 /// Why a run could not be begun.
 #[derive(Debug, Error)]

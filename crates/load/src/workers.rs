@@ -9,14 +9,16 @@ mod attachment;
 mod clock;
 mod coordinator;
 mod fleet;
-mod proof;
 mod sample;
 mod target_form;
 mod worker;
 
 pub use coordinator::{Notice, WorkersRun};
-pub use fleet::WorkerAddresses;
-pub use worker::{Worker, WorkerTls};
+pub use worker::Worker;
 
+use remote::Audience;
+
+/// Whom a coordinator proves to that it is one.
+const AUDIENCE: Audience = Audience("mayfly-load-worker");
 /// Both sides are of one version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

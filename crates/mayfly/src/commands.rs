@@ -28,6 +28,7 @@ pub mod resubmit;
 pub mod rule;
 mod run_entities;
 pub mod send;
+mod server_tls;
 pub mod session;
 pub mod subscription;
 pub mod topic;

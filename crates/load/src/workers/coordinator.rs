@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use remote::Places;
 use tokio::sync::watch;
 
 use super::clock::ClockDifference;
-use super::fleet::{Fleet, Member, Told, WorkerAddresses};
+use super::fleet::{Fleet, Member, Told};
 use super::{VERSION, attachment, sample};
 use crate::api::worker_event::Event;
 use crate::api::worker_request::Request as Asked;
@@ -35,7 +36,7 @@ const STILL: Duration = Duration::from_millis(500);
 /// A run and who does it.
 pub struct WorkersRun {
     pub run: LoadRun,
-    pub workers: WorkerAddresses,
+    pub workers: Places,
     /// Told of a worker that is lost, at once.
     pub notice: Notice,
 }

@@ -3,16 +3,14 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use client::Trust;
+use remote::Places;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
-use tonic::{Code, Request, Status};
 
+use super::AUDIENCE;
 use super::clock::ClockDifference;
-use super::proof;
 use crate::Error;
 use crate::api::worker_event::Event;
 use crate::api::worker_request::Request as Asked;
@@ -23,18 +21,9 @@ use crate::api::{Finished, Sample, WorkerRequest};
 const EVENTS_MAX: usize = 256;
 /// Requests on their way to one worker: a run asks for few at a time, apart from files of bodies.
 const REQUESTS_MAX: usize = 64;
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// A worker that hangs is noticed after two of these.
-const KEEPALIVE: Duration = Duration::from_secs(2);
-
-/// Where workers are, and what proves that they are this coordinator's.
-pub struct WorkerAddresses {
-    /// `host:port`, with `http://` or `https://` before it or without.
-    pub addresses: Vec<String>,
-    pub secret: String,
-    /// Who vouches for the certificates of workers that are reached over TLS.
-    pub trust: Trust,
-}
+const OPEN_WITHIN: Duration = Duration::from_secs(5);
+/// What is at an address where something else answers.
+const NO_WORKER: &str = "no worker of mayfly load";
 
 /// What a worker tells, and when it came.
 pub(super) struct Told {
@@ -89,21 +78,19 @@ impl Fleet {
     ///
     /// # Errors
     /// The first that is not there, is busy, or does not take the secret: in one sentence.
-    pub async fn connect(of: &WorkerAddresses) -> Result<Fleet, Error> {
+    pub async fn connect(of: &Places) -> Result<Fleet, Error> {
         let (tell, told) = mpsc::channel(EVENTS_MAX);
         let mut fleet = Fleet { members: Vec::new(), told, readers: JoinSet::new() };
         for (worker, address) in of.addresses.iter().enumerate() {
             let wrong = |told: String| Error::Wrong(format!("worker {address}: {told}"));
-            let mut client = WorkersClient::new(channel(address, of).await.map_err(wrong)?);
+            let mut client = WorkersClient::new(of.connect(address).await.map_err(wrong)?);
             let (requests, asked) = mpsc::channel(REQUESTS_MAX);
-            let mut request = Request::new(ReceiverStream::new(asked));
-            if let Ok(proof) = proof::proof(&of.secret).parse() {
-                request.metadata_mut().insert("authorization", proof);
-            }
-            let opened = timeout(CONNECT_WITHIN, client.run(request)).await;
+            let request = of.proven(AUDIENCE, ReceiverStream::new(asked));
+            let opened = timeout(OPEN_WITHIN, client.run(request)).await;
             let opened = opened.map_err(|_| wrong("it does not answer".to_owned()))?;
-            let mut events =
-                opened.map_err(|status| wrong(refusal(address, &status)))?.into_inner();
+            let mut events = opened
+                .map_err(|status| wrong(remote::refusal(address, &status, NO_WORKER)))?
+                .into_inner();
             let tell = tell.clone();
             fleet.readers.spawn(async move {
                 loop {
@@ -115,7 +102,7 @@ impl Fleet {
                             None => continue,
                         },
                         Ok(None) => Err("it has ended the run".to_owned()),
-                        Err(status) => Err(reason(&status)),
+                        Err(status) => Err(remote::gone(&status, NO_WORKER)),
                     };
                     let is_last = what.is_err();
                     if tell.send(Told { worker, at, what }).await.is_err() || is_last {
@@ -152,58 +139,5 @@ impl Fleet {
             // Every reader has ended, and has told so.
             None => std::future::pending().await,
         }
-    }
-}
-
-async fn channel(address: &str, of: &WorkerAddresses) -> Result<Channel, String> {
-    let url =
-        if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
-    let endpoint = Endpoint::from_shared(url).map_err(|_| "it is no HOST:PORT".to_owned())?;
-    let mut endpoint = endpoint
-        .connect_timeout(CONNECT_WITHIN)
-        .tcp_nodelay(true)
-        .http2_keep_alive_interval(KEEPALIVE)
-        .keep_alive_timeout(KEEPALIVE)
-        .keep_alive_while_idle(true);
-    if endpoint.uri().scheme_str() == Some("https") {
-        let host = endpoint.uri().host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-        let tls = ClientTlsConfig::new().domain_name(host);
-        let tls = match &of.trust {
-            Trust::System => tls.with_native_roots(),
-            Trust::Authorities(pem) => tls.ca_certificate(Certificate::from_pem(pem)),
-        };
-        endpoint = endpoint.tls_config(tls).map_err(|error| deepest(&error))?;
-    }
-    endpoint.connect().await.map_err(|error| format!("it does not answer: {}", deepest(&error)))
-}
-
-/// What lies at the bottom of an error.
-fn deepest(error: &dyn std::error::Error) -> String {
-    let mut deepest = error;
-    while let Some(cause) = deepest.source() {
-        deepest = cause;
-    }
-    deepest.to_string()
-}
-
-/// Why a worker takes no run.
-fn refusal(address: &str, status: &Status) -> String {
-    let is_plain = !address.starts_with("https://");
-    match std::error::Error::source(status) {
-        Some(cause) if is_plain => format!(
-            "it does not answer: {}; where it was started with --tls-cert, write https:// before it",
-            deepest(cause)
-        ),
-        _ => reason(status),
-    }
-}
-
-/// What a worker said; where it is gone, that it is.
-fn reason(status: &Status) -> String {
-    // What was made up here for a connection that broke has a cause.
-    match std::error::Error::source(status) {
-        Some(cause) => format!("it is gone: {}", deepest(cause)),
-        None if status.code() == Code::Unimplemented => "it is no worker of mayfly load".to_owned(),
-        None => status.message().to_owned(),
     }
 }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::Stream;
+use remote::ServerTls;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc};
 use tokio::time::{MissedTickBehavior, interval, timeout};
-use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
-use tonic::transport::{Identity, Server, ServerTlsConfig};
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::attachment::SentAttachments;
-use super::{VERSION, clock, proof, sample};
+use super::{AUDIENCE, VERSION, clock, sample};
 use crate::api::worker_event::Event;
 use crate::api::worker_request::Request as Asked;
 use crate::api::workers_server::{Workers, WorkersServer};
@@ -26,25 +26,17 @@ use crate::target::TargetAddress;
 const EVENTS_MAX: usize = 16;
 /// A coordinator that says nothing for so long before its run has begun is let go.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A coordinator that is gone is noticed after two of these.
-const KEEPALIVE: Duration = Duration::from_secs(2);
 const SAMPLES_EVERY: u32 = 5;
 /// Workers of one run.
 const WORKERS_MAX: u32 = 1000;
 
 type Events = mpsc::Sender<Result<WorkerEvent, Status>>;
 
-/// A certificate and its key, each as PEM.
-pub struct WorkerTls {
-    pub certificate: Vec<u8>,
-    pub key: Vec<u8>,
-}
-
 /// What takes part in runs of others.
 pub struct Worker {
     /// Whoever does not know it is refused.
     pub secret: String,
-    pub tls: Option<WorkerTls>,
+    pub tls: Option<ServerTls>,
 }
 
 struct Service {
@@ -64,22 +56,7 @@ impl Worker {
         stop: impl Future<Output = ()>,
     ) -> Result<(), String> {
         let service = Service { secret: self.secret, turn: Arc::default() };
-        let mut server = Server::builder()
-            .http2_keepalive_interval(Some(KEEPALIVE))
-            .http2_keepalive_timeout(Some(KEEPALIVE))
-            .tcp_nodelay(true);
-        if let Some(WorkerTls { certificate, key }) = self.tls {
-            let tls = ServerTlsConfig::new().identity(Identity::from_pem(certificate, key));
-            let wrong = |error| format!("--tls-cert and --tls-key are no pair: {error:?}");
-            server = server.tls_config(tls).map_err(wrong)?;
-        }
-        let serving = server
-            .add_service(WorkersServer::new(service))
-            .serve_with_incoming(TcpListenerStream::new(listener));
-        tokio::select! {
-            ended = serving => ended.map_err(|error| error.to_string()),
-            () = stop => Ok(()),
-        }
+        remote::serve(WorkersServer::new(service), self.tls, listener, stop).await
     }
 }
 
@@ -91,8 +68,7 @@ impl Workers for Service {
         &self,
         request: Request<Streaming<WorkerRequest>>,
     ) -> Result<Response<Self::RunStream>, Status> {
-        let shown = request.metadata().get("authorization").and_then(|shown| shown.to_str().ok());
-        proof::verify(&self.secret, shown)?;
+        remote::verify(AUDIENCE, &self.secret, request.metadata())?;
         let turn = self.turn.clone().try_lock_owned();
         let turn = turn.map_err(|_| Status::failed_precondition("it is busy with another run"))?;
         let (events, told) = mpsc::channel(EVENTS_MAX);

@@ -9,10 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::ValueEnum;
 use client::Trust;
-use load::{
-    LoadFile, LoadReport, LoadResult, LoadRun, Sasl, TargetAddress, Watcher, WorkerAddresses,
-    WorkersRun,
-};
+use load::{LoadFile, LoadReport, LoadResult, LoadRun, Sasl, TargetAddress, Watcher, WorkersRun};
+use remote::Places;
 use tokio::sync::watch;
 
 use super::secret::WorkerSecret;
@@ -196,7 +194,7 @@ impl RunArgs {
     }
 
     /// None: this process generates the load.
-    fn workers(&self, target: &TargetAddress) -> anyhow::Result<Option<WorkerAddresses>> {
+    fn workers(&self, target: &TargetAddress) -> anyhow::Result<Option<Places>> {
         if self.workers.is_empty() {
             return Ok(None);
         }
@@ -218,7 +216,7 @@ impl RunArgs {
             None => Trust::System,
             Some(path) => authorities("--workers-ca", path)?,
         };
-        Ok(Some(WorkerAddresses { addresses: self.workers.clone(), secret, trust }))
+        Ok(Some(Places { addresses: self.workers.clone(), secret: Some(secret), trust }))
     }
 
     fn is_json_out(&self) -> bool {
@@ -248,7 +246,7 @@ impl RunArgs {
         &self,
         file: LoadFile,
         target: TargetAddress,
-        workers: Option<WorkerAddresses>,
+        workers: Option<Places>,
     ) -> anyhow::Result<Option<LoadResult>> {
         let title = format!("{}: {} to {}", file.name, target.protocol(), target.name());
         let screen = match self.quiet || self.is_json_out() {

@@ -1,31 +1,43 @@
-//! How a coordinator shows that it knows the workers' secret: signed, so that the secret itself is never on its way.
+//! How a coordinator shows that it knows a process's secret: signed, so that the secret itself is never on its way.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use auth::{Key, Token, TokenError, sign};
 use tonic::Status;
+use tonic::metadata::MetadataMap;
 
-/// What is signed for.
-const AUDIENCE: &str = "mayfly-load-worker";
+/// The header that the proof is in.
+pub(crate) const HEADER: &str = "authorization";
 /// A proof is good for so long: clocks of machines may differ, and a proof that was overheard is of no use for long.
 const LASTS_S: u64 = 300;
+
+/// The kind of process that a proof is for: for no other it is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Audience(pub &'static str);
 
 fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// What a coordinator shows.
-pub(super) fn proof(secret: &str) -> String {
-    sign(AUDIENCE, Key::ROOT, secret, now_s() + LASTS_S)
+pub(crate) fn proof(audience: Audience, secret: &str) -> String {
+    sign(audience.0, Key::ROOT, secret, now_s() + LASTS_S)
 }
 
+/// Looks whether a call shows a proof of the secret.
+///
 /// # Errors
 /// UNAUTHENTICATED, in one sentence.
-pub(super) fn verify(secret: &str, shown: Option<&str>) -> Result<(), Status> {
+pub fn verify(audience: Audience, secret: &str, metadata: &MetadataMap) -> Result<(), Status> {
+    let shown = metadata.get(HEADER).and_then(|shown| shown.to_str().ok());
+    verify_shown(audience, secret, shown)
+}
+
+fn verify_shown(audience: Audience, secret: &str, shown: Option<&str>) -> Result<(), Status> {
     let refused = |told: &str| Status::unauthenticated(told.to_owned());
     let shown = shown.ok_or_else(|| refused("it wants the secret it was started with"))?;
-    let verified =
-        Token::parse(shown).and_then(|token| token.verify([&Key::root(secret)], AUDIENCE, now_s()));
+    let verified = Token::parse(shown)
+        .and_then(|token| token.verify([&Key::root(secret)], audience.0, now_s()));
     match verified {
         Ok(_) => Ok(()),
         Err(TokenError::Expired) => Err(refused(
@@ -39,12 +51,14 @@ pub(super) fn verify(secret: &str, shown: Option<&str>) -> Result<(), Status> {
 mod tests {
     use super::*;
 
+    const WORKER: Audience = Audience("a-worker");
+
     #[test]
     fn the_secret_is_proven_and_not_shown() {
-        let shown = proof("the secret");
+        let shown = proof(WORKER, "the secret");
         assert!(!shown.contains("the secret"));
-        assert!(verify("the secret", Some(&shown)).is_ok());
-        let old = sign(AUDIENCE, Key::ROOT, "the secret", now_s());
+        assert!(verify_shown(WORKER, "the secret", Some(&shown)).is_ok());
+        let old = sign(WORKER.0, Key::ROOT, "the secret", now_s());
         let elsewhere = sign("another", Key::ROOT, "the secret", now_s() + 60);
         for (secret, shown, told) in [
             ("another", Some(shown.as_str()), "another secret"),
@@ -53,7 +67,7 @@ mod tests {
             ("the secret", Some(old.as_str()), "too old"),
             ("the secret", Some(elsewhere.as_str()), "another secret"),
         ] {
-            let refused = verify(secret, shown).expect_err("no proof");
+            let refused = verify_shown(WORKER, secret, shown).expect_err("no proof");
             assert!(refused.message().contains(told), "{refused}");
         }
     }
