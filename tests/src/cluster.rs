@@ -60,6 +60,8 @@ pub struct Settings {
     pub client_tls: Option<&'static str>,
     /// Every node has a port that takes everything.
     pub any: bool,
+    /// Every node is started by an agent of fault experiments.
+    pub agents: bool,
     /// What one of the nodes is started with beside its configuration.
     pub odd: Option<(u64, &'static [&'static str])>,
     /// `node.zone` of every node, in their order; the others have none.
@@ -86,6 +88,7 @@ impl Default for Settings {
             node_tls: false,
             client_tls: None,
             any: false,
+            agents: false,
             odd: None,
             zones: &[],
         }
@@ -107,6 +110,8 @@ struct Node {
     amqp: String,
     amqps: String,
     any: String,
+    /// Where the agent that starts it is reached.
+    agent: Option<String>,
     child: Option<Child>,
 }
 
@@ -227,7 +232,7 @@ impl Cluster {
         let address = |port: u16| format!("127.0.0.1:{port}");
         let mut nodes: Vec<Node> = Vec::new();
         for position in 0..settings.nodes as usize {
-            let ports = free_ports(7)?;
+            let ports = free_ports(8)?;
             let home = dir.path().join(format!("node-{}", position + 1));
             fs::create_dir_all(&home)?;
             nodes.push(Node {
@@ -249,6 +254,7 @@ impl Cluster {
                 amqp: address(ports[3]),
                 amqps: address(ports[5]),
                 any: address(ports[6]),
+                agent: settings.agents.then(|| address(ports[7])),
                 child: None,
             });
         }
@@ -390,6 +396,7 @@ impl Cluster {
             amqp,
             amqps: String::new(),
             any: String::new(),
+            agent: None,
             child: None,
         });
         self.start_node(id)?;
@@ -443,6 +450,13 @@ impl Cluster {
     pub fn addresses(&self, id: u64) -> [&str; 3] {
         let node = &self.nodes[id as usize - 1];
         [&node.grpc, &node.http, &node.peer]
+    }
+
+    /// Where the agents of all nodes are, as commands take them; of nodes that have none, nothing.
+    pub fn agents(&self) -> String {
+        let agents: Vec<&str> =
+            self.nodes.iter().filter_map(|node| node.agent.as_deref()).collect();
+        agents.join(",")
     }
 
     /// Where a node speaks AMQP.
@@ -506,8 +520,13 @@ impl Cluster {
         let program = mayfly()?;
         let node = self.node(id);
         let log = File::options().create(true).append(true).open(&node.log)?;
+        let begun: &[&str] = match &node.agent {
+            None => &["serve", "--exit-with-parent"],
+            Some(at) => &["chaos", "agent", "--exit-with-parent", "--listen", at, "--"],
+        };
         let child = Command::new(program)
-            .args(["serve", "--exit-with-parent", "--config"])
+            .args(begun)
+            .arg("--config")
             .arg(&node.config)
             .args(&node.flags)
             .args(node.join.iter().flat_map(|seed| ["--join", seed]))

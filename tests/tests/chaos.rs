@@ -13,6 +13,7 @@ use mayfly_tests::{Cluster, Settings, mayfly};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use serde_json::Value;
+use tokio::time::timeout;
 
 fn chaos(args: &[&str]) -> anyhow::Result<Output> {
     Ok(Command::new(mayfly()?).arg("chaos").args(args).output()?)
@@ -64,11 +65,16 @@ fn a_short_experiment_keeps_every_promise_and_leaves_a_report() -> anyhow::Resul
 
 #[test]
 fn wrong_usage_is_told_and_nothing_is_started() -> anyhow::Result<()> {
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 19] = [
         (&["--fault", "meteor"], "invalid value 'meteor'"),
         (&["--minutes", "0"], "allowed is more than 0"),
         (&["--nodes", "4"], "invalid value '4'"),
-        (&["--connect", "a:1", "--fault", "kill"], "kill needs a cluster of its own"),
+        (&["--connect", "a:1", "--fault", "kill"], "kill needs an agent beside each node"),
+        (&["--connect", "a:1", "--fault", "wipe"], "wipe needs a cluster of its own"),
+        (&["--connect", "a:1", "--agent", "b:1", "--fault", "wipe"], "needs a cluster of its own"),
+        (&["--agent", "a:1"], "--connect"),
+        (&["agent", "--", "--data-dir", "d"], "the node is not in development mode"),
+        (&["agent", "--", "--no-such"], "behind --: unexpected argument '--no-such'"),
         (&["--connect", "a:1", "--durability", "replicated"], "cannot be used with"),
         (&["--connect", "a:1", "--namespaces"], "cannot be used with"),
         (&["--connect", "a:1", "--tls"], "cannot be used with"),
@@ -85,6 +91,75 @@ fn wrong_usage_is_told_and_nothing_is_started() -> anyhow::Result<()> {
         let said = String::from_utf8(done.stderr)?;
         ensure!(done.status.code() == Some(2) && said.contains(told), "{args:?}: {said}");
     }
+    Ok(())
+}
+
+/// Nodes with agents, as they would be on machines of their own: with certificates, so that agents see bytes only.
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_hurt_a_cluster_that_was_started_by_hand() -> anyhow::Result<()> {
+    const SECRET: &str = "of-this-cluster-0123456789";
+    let settings =
+        Settings { agents: true, peer_tls: true, secret: Some(SECRET), ..Settings::default() };
+    let cluster = Cluster::start(settings).await?;
+    let (connect, agents) = (cluster.addresses(1)[0], cluster.agents());
+    let given = ["--connect", connect, "--agent", &agents];
+
+    let other = chaos(&[&given[..], &["--secret", "of-another"]].concat())?;
+    let said = String::from_utf8(other.stderr)?;
+    ensure!(!other.status.success() && !said.contains("panicked"), "{said}");
+
+    let schedule = "        [[fault]]\nat = 2\nlasts = 1\nkind = \"kill\"\nleader_of = 1\n\
+        [[fault]]\nat = 5\nlasts = 2\nkind = \"pause\"\nleader_of = 2\n\
+        [[fault]]\nat = 9\nlasts = 1\nkind = \"restart\"\nnode = 3\n\
+        [[fault]]\nat = 12\nlasts = 2\nkind = \"partition\"\nleader_of = 1\n\
+        [[fault]]\nat = 16\nlasts = 2\nkind = \"partition\"\nnode = 2\ndirection = \"in\"\nothers = 1\n\
+        [[fault]]\nat = 20\nlasts = 2\nkind = \"delay\"\nnode = 1\n\
+        [[fault]]\nat = 24\nlasts = 1\nkind = \"slow-sync\"\nnode = 1\n\
+        [[fault]]\nat = 27\nlasts = 1\nkind = \"partition\"\nnode = 3\nothers = \"clients\"\n";
+    let args = [&given[..], &["--seed", "1", "--secret", SECRET]].concat();
+    let begun = Instant::now();
+    let (code, report) = scheduled(schedule, "0.55", &args)?;
+    let told = told(&report);
+    ensure!(code == Some(0) && report["holds"] == true, "{told:?}: {}", report["violations"]);
+    let skipped = report["faults"].as_array().into_iter().flatten();
+    ensure!(skipped.clone().all(|fault| fault["skipped"].is_null()), "{:#}", report["faults"]);
+    ensure!(told.len() == 8, "{told:?} after {:?}", begun.elapsed());
+    ensure!(told[3].contains("cut node") && told[3].contains('→'), "{told:?}");
+    // Without the leader's node there is no service for a moment: the faults did happen.
+    let outages = skipped.filter_map(|fault| fault["outage_ms"].as_u64());
+    let outages: Vec<u64> = outages.collect();
+    ensure!(outages[1] > 1_000 && outages[3] > 500, "no service was missed: {outages:?}");
+    Ok(())
+}
+
+/// What an experiment did is put right when its connection ends, whatever became of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_puts_right_what_an_experiment_left() -> anyhow::Result<()> {
+    let settings = Settings { agents: true, data_groups: 1, ..Settings::default() };
+    let mut cluster = Cluster::start(settings).await?;
+    let file = tempfile::NamedTempFile::new()?;
+    fs::write(&file, "[[fault]]\nat = 1\nlasts = 600\nkind = \"pause\"\nnode = 2\n")?;
+    let path = file.path().to_string_lossy().into_owned();
+    let (connect, agents) = (cluster.addresses(1)[0].to_owned(), cluster.agents());
+    let args = ["chaos", "--connect", &connect, "--agent", &agents, "--minutes", "11"];
+    let mut experiment = Command::new(mayfly()?)
+        .args(args)
+        .args(["--schedule", &path, "--workload", "queue"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let of_two = cluster.client_of(2)?;
+    let until = Instant::now() + Duration::from_secs(30);
+    while matches!(timeout(Duration::from_secs(1), of_two.now()).await, Ok(Ok(_))) {
+        ensure!(Instant::now() < until && experiment.try_wait()?.is_none(), "node 2 is not paused");
+    }
+    let busy = chaos(&["--connect", &connect, "--agent", &agents, "--minutes", "0.1"])?;
+    let said = String::from_utf8(busy.stderr)?;
+    ensure!(busy.status.code() == Some(2) && said.contains("busy with another"), "{said}");
+    experiment.kill()?;
+    experiment.wait()?;
+    cluster.wait_ready().await?;
+    of_two.now().await.context("node 2 goes on")?;
     Ok(())
 }
 

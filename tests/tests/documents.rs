@@ -286,7 +286,9 @@ fn misnamed(call: &[String], commands: &BTreeMap<&str, Described<'_>>) -> Option
     if let Some(word) = words.first().filter(|word| command.is_group && !word.starts_with('-')) {
         return Some(format!("there is no command {word} below it"));
     }
-    let flags = words.iter().filter(|word| word.starts_with('-') && *word != "-");
+    // What is behind is another command's.
+    let words = words.iter().take_while(|word| *word != "--");
+    let flags = words.filter(|word| word.starts_with('-') && *word != "-");
     let flags = flags.map(|word| word.split('=').next().unwrap_or(word));
     let unknown = flags.filter(|flag| *flag != "--help" && !command.flags.contains(flag));
     // A value may be a negative number, or text that begins with a dash: none of ours does.

@@ -7,32 +7,36 @@ mod certificates;
 mod client_key;
 mod command;
 mod config;
+mod control;
 mod disk;
 mod guest;
 mod namespaces;
 mod ports;
-mod process;
+mod remote_node;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use client::{Client, ClientOptions, v1};
+use remote::Places;
 use tempfile::TempDir;
 
 use crate::Error;
-use crate::proxy::{Condition, Flow, Links};
+use crate::process::{Launch, Process};
+use crate::proxy::{CLIENTS, Condition, Flow, Links};
 pub use backup::{BackupPlace, empty};
 use certificates::Certificates;
 pub use client_key::AmqpLogin;
 use client_key::ClientKey;
 pub use config::Addresses;
 use config::Text;
+pub use control::NodeControl;
 pub use disk::SmallDisk;
 use guest::Guest;
 use namespaces::Namespaces;
 pub use ports::free_ports;
-pub use process::Process;
+pub use remote_node::RemoteNode;
 
 /// How long elections and the first comparison of clocks may take on a busy machine.
 const READY_MAX: Duration = Duration::from_secs(60);
@@ -42,6 +46,9 @@ const ROOT: &str = "RootManageSharedAccessKey";
 const LOOPBACK: &str = "127.0.0.1";
 /// Entries that a replica under load may have before it.
 const LAG_MAX: u64 = 1_000;
+/// In a node's directory.
+const CONFIG: &str = "mayfly.toml";
+const DATA: &str = "data";
 /// Of a small disk: enough for both databases of an experiment.
 const SMALL_DISK_MEBIBYTES: u64 = 384;
 
@@ -74,6 +81,8 @@ pub struct Cluster {
     pub links: Links,
     /// Those that were started here.
     pub nodes: BTreeMap<u64, Process>,
+    /// Those of somebody else's cluster that an agent hurts.
+    pub agents: BTreeMap<u64, RemoteNode>,
     pub groups: usize,
     /// Whose files were harmed last.
     pub harmed: Option<Harmed>,
@@ -86,6 +95,8 @@ pub struct Cluster {
     /// And over HTTP, past all links.
     http: Vec<String>,
     direct: BTreeMap<u64, String>,
+    /// Where nodes that agents hurt reach each other.
+    peers: BTreeMap<u64, String>,
     /// What clients prove themselves with, and whom they trust.
     login: ClientOptions,
     /// Absent: nodes speak plain text among themselves.
@@ -134,24 +145,8 @@ impl Cluster {
     /// Writes configurations, opens links, starts the nodes and waits until every group has a leader.
     pub async fn start(settings: &Settings) -> Result<Cluster, Error> {
         let dir = TempDir::with_prefix("mayfly-chaos-").map_err(Error::io("a directory"))?;
-        let mut cluster = Cluster {
-            links: Links::default(),
-            nodes: BTreeMap::new(),
-            groups: 1 + usize::from(settings.data_groups),
-            harmed: None,
-            disks: BTreeMap::new(),
-            entries: Vec::new(),
-            amqp: Vec::new(),
-            http: Vec::new(),
-            direct: BTreeMap::new(),
-            login: ClientOptions::default(),
-            certificates: None,
-            client_key: None,
-            guest: None,
-            guests: 0,
-            namespaces: None,
-            own: None,
-        };
+        let groups = 1 + usize::from(settings.data_groups);
+        let mut cluster = Cluster { groups, ..Cluster::none() };
         cluster.configure(settings, dir.path()).await?;
         cluster.own = Some(Own { dir, settings: settings.clone() });
         for process in cluster.nodes.values_mut() {
@@ -161,31 +156,79 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// A cluster that runs already: clients can be started, and leaders asked to go.
-    pub async fn join(addresses: &[String], login: ClientOptions) -> Result<Cluster, Error> {
+    /// A cluster that runs already: clients can be started, leaders asked to go, and nodes hurt that have agents.
+    ///
+    /// # Errors
+    /// It does not answer; or an agent does not, or is of another cluster.
+    pub async fn join(
+        addresses: &[String],
+        login: ClientOptions,
+        agents: Option<Places>,
+    ) -> Result<Cluster, Error> {
         let client = Client::with_options(addresses, logged_in(&login, patience()))?;
         let status = client.status(false).await?;
-        let nodes = status.nodes.into_iter();
-        let cluster = Cluster {
-            links: Links::default(),
-            nodes: BTreeMap::new(),
+        let mut cluster = Cluster {
             groups: status.groups.len(),
-            harmed: None,
-            disks: BTreeMap::new(),
             entries: addresses.to_vec(),
-            amqp: Vec::new(),
-            http: Vec::new(),
-            direct: nodes.map(|node| (node.id, node.grpc_address)).collect(),
+            direct: status.nodes.iter().map(|it| (it.id, it.grpc_address.clone())).collect(),
             // As it is by the addresses: one that says https makes all of them so.
             login: client.options().clone(),
+            ..Cluster::none()
+        };
+        if let Some(agents) = agents {
+            cluster.attach(&agents, &status).await?;
+        }
+        Ok(cluster)
+    }
+
+    /// Takes agents on, and puts links between clients and nodes, which can be hurt from here.
+    async fn attach(&mut self, agents: &Places, status: &v1::StatusResponse) -> Result<(), Error> {
+        for address in &agents.addresses {
+            let wrong = |told: String| Error::Wrong(format!("agent {address}: {told}"));
+            let agent = RemoteNode::attach(agents, address).await.map_err(wrong)?;
+            let node = agent.node;
+            if !status.nodes.iter().any(|known| known.id == node) {
+                return Err(wrong(format!("its node is {node}, which this cluster does not have")));
+            }
+            if self.agents.insert(node, agent).is_some() {
+                return Err(wrong(format!("its node is {node}, and another agent's is too")));
+            }
+        }
+        self.peers = status.nodes.iter().map(|it| (it.id, it.peer_address.clone())).collect();
+        // Certificates name hosts, and a link's is this machine's.
+        if self.login.tls.is_none() {
+            let mut entries = Vec::new();
+            for (node, address) in &self.direct {
+                let entry = self.links.open(CLIENTS, *node, address).await;
+                entries.push(entry.map_err(Error::io("a port for a link"))?);
+            }
+            self.entries = entries;
+        }
+        Ok(())
+    }
+
+    /// What has nothing yet.
+    fn none() -> Cluster {
+        Cluster {
+            links: Links::default(),
+            nodes: BTreeMap::new(),
+            agents: BTreeMap::new(),
+            groups: 0,
+            harmed: None,
+            disks: BTreeMap::new(),
+            entries: Vec::new(),
+            amqp: Vec::new(),
+            http: Vec::new(),
+            direct: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            login: ClientOptions::default(),
             certificates: None,
             client_key: None,
             guest: None,
             guests: 0,
             namespaces: None,
             own: None,
-        };
-        Ok(cluster)
+        }
     }
 
     /// Whether its processes were started here.
@@ -214,8 +257,8 @@ impl Cluster {
             self.client_key = Some(ClientKey::make(&settings.program, dir.join("keys"))?);
         }
         for (id, seen) in &seen {
-            let home = dir.join(format!("node-{id}"));
-            let data = home.join("data");
+            let home = home_of(dir, *id);
+            let data = home.join(DATA);
             std::fs::create_dir_all(&data).map_err(Error::io(home.display().to_string()))?;
             if settings.small_disks
                 && let Some(disk) = SmallDisk::mount(&data, SMALL_DISK_MEBIBYTES)?
@@ -227,17 +270,13 @@ impl Cluster {
             let (listen, synced) = (&listen[id], settings.synced);
             let text = Text { data: &data, listen, synced, secret, tls: &tls, keys: &keys };
             let text = text.member(*id, seen, cluster_id, settings.data_groups);
-            let path = home.join("mayfly.toml");
+            let path = home.join(CONFIG);
             std::fs::write(&path, text).map_err(Error::io(path.display().to_string()))?;
-            let log = home.join("node.log");
-            let program = settings.previous.as_ref().unwrap_or(&settings.program).clone();
-            let mut process = Process::new(program, path, log, data);
-            process.message_history_mebibytes = settings.message_history_mebibytes;
-            if let Some(namespaces) = &self.namespaces {
-                process.wrapper = namespaces.wrapper(*id);
-            }
-            process.gate = self.links.gate(*id);
-            self.nodes.insert(*id, process);
+            let program = settings.previous.as_ref().unwrap_or(&settings.program);
+            let namespaces = self.namespaces.as_ref();
+            let wrapper = namespaces.map(|namespaces| namespaces.wrapper(*id)).unwrap_or_default();
+            let launch = Launch { wrapper, ..launch(settings, program, &home) };
+            self.nodes.insert(*id, Process::new(launch, self.links.gate(*id)));
         }
         Ok(())
     }
@@ -323,9 +362,9 @@ impl Cluster {
 
     /// Draws another key for clients, in the files that nodes read.
     pub fn rotate_key(&self) -> Result<(), Error> {
-        let config = self.nodes.values().next().map(Process::config);
+        let config = self.own.as_ref().map(|own| home_of(own.dir.path(), 1).join(CONFIG));
         let config = config.ok_or_else(|| Error::Wrong("there is no node".to_owned()))?;
-        self.client_key()?.rotate(config)
+        self.client_key()?.rotate(&config)
     }
 
     /// Those of a cluster that asks clients for a key.
@@ -352,20 +391,56 @@ impl Cluster {
     }
 
     /// Sets how one direction is from now on. `Err` within: why it cannot be so here.
-    pub fn condition(&self, flow: Flow, to: Condition) -> Result<Result<(), String>, Error> {
+    pub async fn condition(&self, flow: Flow, to: Condition) -> Result<Result<(), String>, Error> {
         match &self.namespaces {
-            Some(namespaces) => namespaces.set(flow, to),
-            None => {
-                self.links.set(flow, to);
-                Ok(Ok(()))
-            }
+            Some(namespaces) => return namespaces.set(flow, to),
+            None if self.is_own() => self.links.set(flow, to),
+            None => return self.condition_by_agents(flow, to).await,
         }
+        Ok(Ok(()))
+    }
+
+    /// As [`Cluster::condition`]. Each agent sees the connections that its own node has opened.
+    async fn condition_by_agents(
+        &self,
+        flow: Flow,
+        to: Condition,
+    ) -> Result<Result<(), String>, Error> {
+        let (from, heard_by) = flow;
+        if from == CLIENTS || heard_by == CLIENTS {
+            if self.login.tls.is_some() {
+                return Ok(Err("clients speak TLS, and reach nodes straight".to_owned()));
+            }
+            self.links.set(flow, to);
+            return Ok(Ok(()));
+        }
+        let at = |node: u64| self.agents.get(&node).ok_or_else(|| no_agent(node));
+        let (speaker, hearer) = match (at(from), at(heard_by)) {
+            (Ok(speaker), Ok(hearer)) => (speaker, hearer),
+            (Err(told), _) | (_, Err(told)) => return Ok(Err(told)),
+        };
+        let address = |node: u64| self.peers.get(&node).map(String::as_str).unwrap_or_default();
+        speaker.condition(address(heard_by), true, to).await?;
+        hearer.condition(address(from), false, to).await?;
+        Ok(Ok(()))
     }
 
     /// All directions are as they should be.
-    pub fn heal(&self) -> Result<(), Error> {
+    pub async fn heal(&self) -> Result<(), Error> {
         self.links.heal();
+        for agent in self.agents.values() {
+            agent.heal().await?;
+        }
         self.namespaces.as_ref().map_or(Ok(()), Namespaces::heal)
+    }
+
+    /// The process of a node. `Err` within: why it cannot be hurt from here.
+    pub fn control(&mut self, node: u64) -> Result<NodeControl<'_>, String> {
+        match (self.nodes.get_mut(&node), self.agents.get(&node)) {
+            (Some(process), _) => Ok(NodeControl::Own(process)),
+            (None, Some(agent)) => Ok(NodeControl::Remote(agent)),
+            (None, None) => Err(no_agent(node)),
+        }
     }
 
     /// The small disk of a node that has one.
@@ -406,11 +481,15 @@ impl Cluster {
     ///
     /// # Errors
     /// A link cannot be set, or a process cannot be started.
-    pub fn put_right(&mut self) -> Result<(), Error> {
-        self.heal()?;
+    pub async fn put_right(&mut self) -> Result<(), Error> {
+        self.heal().await?;
         for process in self.nodes.values_mut() {
             process.revive()?;
             process.start(&[])?;
+        }
+        for agent in self.agents.values() {
+            agent.resume().await?;
+            agent.start(&[]).await?;
         }
         Ok(())
     }
@@ -482,6 +561,31 @@ impl Cluster {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
+    }
+}
+
+fn no_agent(node: u64) -> String {
+    format!("node {node} has no agent")
+}
+
+/// The directory of one of the nodes that it begins with.
+fn home_of(dir: &Path, node: u64) -> PathBuf {
+    dir.join(format!("node-{node}"))
+}
+
+/// How a node is started whose configuration is in its directory.
+fn launch(settings: &Settings, program: &Path, home: &Path) -> Launch {
+    let history = settings.message_history_mebibytes;
+    let history = history.map(|size| ("MAYFLY_MESSAGE_HISTORY", Some(size.to_string())));
+    Launch {
+        program: program.to_owned(),
+        wrapper: Vec::new(),
+        arguments: vec!["--config".into(), home.join(CONFIG).into()],
+        // Its configuration has the secret, and a process's environment is no place for one.
+        environment: history.into_iter().chain([("MAYFLY_SECRET", None)]).collect(),
+        log: Some(home.join("node.log")),
+        data: home.join(DATA),
+        sync_delay_file: home.join("sync-delay"),
     }
 }
 

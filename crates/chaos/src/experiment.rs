@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::ClientOptions;
+use remote::Places;
 use tokio::sync::watch;
 
 use crate::Error;
@@ -50,8 +51,8 @@ pub enum Target {
         previous: Option<PathBuf>,
     },
     /// One that runs already, by the addresses of some of its nodes: only what clients may do is done
-    /// to it.
-    Given { addresses: Vec<String>, options: ClientOptions },
+    /// to it, and what agents beside its nodes do.
+    Given { addresses: Vec<String>, options: Box<ClientOptions>, agents: Option<Places> },
 }
 
 impl Target {
@@ -63,6 +64,10 @@ impl Target {
         match self {
             Target::Own { tls, keys, previous, .. } => kind.fits(*tls, *keys, previous.is_some()),
             Target::Given { .. } if kind.needs_no_process() => Ok(()),
+            Target::Given { agents: Some(_), .. } if kind.is_for_agents() => Ok(()),
+            Target::Given { .. } if kind.is_for_agents() => Err(format!(
+                "{kind} needs an agent beside each node: pass --agent, or leave --connect"
+            )),
             Target::Given { .. } => {
                 Err(format!("{kind} needs a cluster of its own: leave --connect"))
             }
@@ -143,8 +148,9 @@ impl Experiment {
                 };
                 Ok((Cluster::start(&settings).await?, plan))
             }
-            Target::Given { addresses, options } => {
-                let cluster = Cluster::join(addresses, options.clone()).await?;
+            Target::Given { addresses, options, agents } => {
+                let cluster =
+                    Cluster::join(addresses, options.as_ref().clone(), agents.clone()).await?;
                 let nodes = cluster.ids().len() as u64;
                 let plan = self.planned(nodes, cluster.groups.saturating_sub(1) as u32)?;
                 Ok((cluster, plan))

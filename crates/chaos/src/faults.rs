@@ -13,7 +13,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use client::v1::StatusResponse;
-use nix::sys::signal::Signal;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -21,8 +20,9 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::cluster::{Cluster, Harmed};
+use crate::cluster::{Cluster, Harmed, NodeControl};
 use crate::plan::{FaultKind, Planned, Victim};
+use crate::process::Process;
 use crate::{Clock, Error};
 
 /// A node that lost what it held must be whole again before another may.
@@ -112,6 +112,11 @@ async fn begin(
     {
         return Ok(Err(format!("another node is not whole yet: {why}")));
     }
+    if fault.kind.hurts_process()
+        && let Err(why) = cluster.control(node)
+    {
+        return Ok(Err(why));
+    }
     inflict(cluster, fault, node).await
 }
 
@@ -156,7 +161,7 @@ async fn inflict(
     };
     Ok(match fault.kind {
         FaultKind::Kill => {
-            process(cluster, node)?.kill();
+            control(cluster, node)?.kill().await?;
             Ok((format!("killed {whose}; down for {seconds:.1} s"), Undo::Start(node)))
         }
         FaultKind::PowerFailure => {
@@ -171,27 +176,26 @@ async fn inflict(
             Ok((told, Undo::StartLosing(nodes, fault.seed)))
         }
         FaultKind::Pause => {
-            process(cluster, node)?.signal(Signal::SIGSTOP);
+            control(cluster, node)?.pause().await?;
             Ok((format!("stopped {whose} for {seconds:.1} s"), Undo::Continue(node)))
         }
         FaultKind::Restart => {
-            process(cluster, node)?.stop().await;
+            control(cluster, node)?.stop().await?;
             Ok((format!("ended {whose}; down for {seconds:.1} s"), Undo::Start(node)))
         }
         FaultKind::Partition | FaultKind::Delay | FaultKind::Loss | FaultKind::Slow => {
-            let hurt = links::hurt(cluster, node, &whose, fault, &mut random)?;
+            let hurt = links::hurt(cluster, node, &whose, fault, &mut random).await?;
             hurt.map(|told| (told, Undo::Heal))
         }
         FaultKind::ClockSkew | FaultKind::ClockJump => {
             let flags = wrong_clock(fault.kind, &mut random);
-            let process = process(cluster, node)?;
-            process.kill();
-            process.start(&flags)?;
+            control(cluster, node)?.kill().await?;
+            control(cluster, node)?.start(&flags).await?;
             Ok((format!("restarted {whose} with {}", flags.join(" ")), Undo::Restart(node)))
         }
         FaultKind::SlowSync => {
             let delay = Duration::from_millis(random.random_range(200..2_000));
-            process(cluster, node)?.delay_syncs(delay)?;
+            control(cluster, node)?.delay_syncs(delay).await?;
             let told = format!("made syncs of {whose} take {delay:?} longer for {seconds:.1} s");
             Ok((told, Undo::SyncAsUsual(node)))
         }
@@ -250,8 +254,13 @@ async fn inflict(
     })
 }
 
-fn process(cluster: &mut Cluster, node: u64) -> Result<&mut crate::cluster::Process, Error> {
+fn process(cluster: &mut Cluster, node: u64) -> Result<&mut Process, Error> {
     cluster.nodes.get_mut(&node).ok_or_else(|| Error::Wrong(format!("there is no node {node}")))
+}
+
+/// The process of a node, wherever it runs.
+fn control(cluster: &mut Cluster, node: u64) -> Result<NodeControl<'_>, Error> {
+    cluster.control(node).map_err(Error::Wrong)
 }
 
 /// Of a leader, the node that leads now, as far as any says; node 1 where none does, or a guest.
@@ -348,17 +357,19 @@ async fn transfer(
 /// Undoes a fault; what more there is to tell of it.
 async fn undo(cluster: &mut Cluster, undo: Undo) -> Result<String, Error> {
     match undo {
-        Undo::Start(node) => process(cluster, node)?.start(&[])?,
-        Undo::Continue(node) => process(cluster, node)?.signal(Signal::SIGCONT),
+        Undo::Start(node) => control(cluster, node)?.start(&[]).await?,
+        Undo::Continue(node) => control(cluster, node)?.resume().await?,
         Undo::Restart(node) => {
-            let process = process(cluster, node)?;
-            process.stop().await;
-            process.start(&[])?;
+            let mut process = control(cluster, node)?;
+            process.stop().await?;
+            process.start(&[]).await?;
         }
         Undo::StartLosing(nodes, seed) => return power::restore(cluster, &nodes, seed).await,
-        Undo::Heal => cluster.heal()?,
+        Undo::Heal => cluster.heal().await?,
         Undo::HealSnapshots => return snapshot::end(cluster).await,
-        Undo::SyncAsUsual(node) => process(cluster, node)?.delay_syncs(Duration::ZERO)?,
+        Undo::SyncAsUsual(node) => {
+            control(cluster, node)?.delay_syncs(Duration::ZERO).await?;
+        }
         Undo::ClearDisk(node) => {
             if let Some(disk) = cluster.disk(node) {
                 disk.clear();

@@ -1,12 +1,12 @@
 //! Fault experiments: a cluster of real processes that is hurt while it works, and a checker that holds
 //! what clients were told against what is there at the end.
 //!
-//! Invariants: only processes that were started here are ever touched; the checker complains only where
+//! Invariants: only processes that were started here, or by agents that were asked, are ever touched; the checker complains only where
 //! no correct broker could have caused what was seen; the same seed gives the same plan and the same
 //! choices of every client.
 //!
 //! Reading order: what is known of a run ([`Entity`], [`History`], [`Run`]) and the checks of it; then
-//! what makes a run: clusters and their links, plans and faults, workloads; then the experiment, and
+//! what makes a run: links, processes, agents on other machines, clusters, plans and faults, workloads; then the experiment, and
 //! what is told of it.
 
 mod clock;
@@ -18,6 +18,12 @@ mod run;
 mod check;
 
 mod proxy;
+
+mod process;
+
+mod api;
+
+mod agent;
 
 mod cluster;
 
@@ -32,6 +38,7 @@ mod report;
 mod timeline;
 mod watcher;
 
+pub use agent::{Agent, AgentEnd, NodeNumber};
 pub use check::{Promise, Violation, check};
 pub use clock::Clock;
 pub use cluster::{AmqpEntries, AmqpLogin, Cluster, Settings, SmallDisk, free_ports};

@@ -33,7 +33,7 @@ const RETRANSMISSION: Duration = Duration::from_millis(200);
 /// Connections that wait to be accepted.
 const WAITING_MAX: u32 = 1024;
 /// All clients, as a node.
-const CLIENTS: u64 = 0;
+pub const CLIENTS: u64 = 0;
 
 /// Who speaks to whom. All clients together are node 0.
 pub type Flow = (u64, u64);
@@ -114,6 +114,11 @@ impl Links {
     /// Ends all connections between nodes: they make new ones.
     pub fn sever(&self) {
         self.flows.severed.send_modify(|times| *times += 1);
+    }
+
+    /// What carries connections that were taken elsewhere, in these links' conditions.
+    pub fn carrier(&self) -> Carrier {
+        Carrier(self.flows.clone())
     }
 
     /// Bits of snapshots that were flipped since the last look.
@@ -224,12 +229,25 @@ impl Link {
         if near.set_nodelay(true).and(far.set_nodelay(true)).is_err() {
             return;
         }
+        Carrier(self.flows).carry((self.from, self.to), near, far).await;
+    }
+}
+
+/// Carries connections, as the conditions of their flows are.
+#[derive(Clone)]
+pub struct Carrier(Arc<Flows>);
+
+impl Carrier {
+    /// One connection, until both directions have ended. `near` is the end of whoever opened it, who is the first of the
+    /// flow.
+    pub async fn carry(self, (from, to): Flow, near: TcpStream, far: TcpStream) {
+        let flows = self.0;
         let (from_near, to_near) = near.into_split();
         let (from_far, to_far) = far.into_split();
-        let there = self.flows.with((self.from, self.to), watch::Sender::subscribe);
-        let back = self.flows.with((self.to, self.from), watch::Sender::subscribe);
+        let there = flows.with((from, to), watch::Sender::subscribe);
+        let back = flows.with((to, from), watch::Sender::subscribe);
         let mut snapshots = Snapshots::default();
-        let flipped = &self.flows.flipped;
+        let flipped = &flows.flipped;
         // Whoever opens a connection is who sends snapshots over it.
         let harm = |chunk: &mut [u8], hits: bool| {
             let now = snapshots.pass(chunk, hits, flipped.load(Ordering::Relaxed));
@@ -241,9 +259,9 @@ impl Link {
                 carry(from_far, to_near, back, |_, _| ())
             )
         };
-        let mut severed = self.flows.severed.subscribe();
+        let mut severed = flows.severed.subscribe();
         let severed = async {
-            match self.from {
+            match from {
                 CLIENTS => pending().await,
                 // Fails only with the links, and then there is nothing left to carry.
                 _ => drop(severed.changed().await),

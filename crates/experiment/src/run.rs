@@ -166,7 +166,7 @@ impl ExperimentRun<'_> {
             return Ok(None);
         }
         (self.tell)("healing");
-        cluster.put_right()?;
+        cluster.put_right().await?;
         if let Err(told) = cluster.dismiss(WHOLE_WITHIN).await? {
             return Ok(Some(told));
         }

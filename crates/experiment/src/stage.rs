@@ -115,7 +115,7 @@ impl Stage {
         client.now().await.map_err(wrong)?;
         // Refused where nothing is recorded.
         client.follow_history().await.map_err(wrong)?;
-        let cluster = Cluster::join(addresses, options.clone()).await;
+        let cluster = Cluster::join(addresses, options.clone(), None).await;
         let cluster = cluster.map_err(|error| Error::Wrong(one_line(&error.to_string())))?;
         let groups = cluster.groups.saturating_sub(1) as u32;
         let plan = Plan::of(file, cluster.ids().len() as u64, groups);

@@ -12,10 +12,12 @@ mod join;
 mod keys;
 mod node;
 mod peer_tls;
+mod peer_way;
 pub mod private;
 pub mod process;
 mod reload;
 pub mod telemetry;
+mod ward;
 
 use std::path::PathBuf;
 
@@ -23,7 +25,9 @@ use client_limits::ClientLimits;
 use config::{Config, LogFormat};
 use keys::{Keys, MappedCertificates};
 use limits::Ledger;
+pub use node::told_to_end;
 use reload::Reload;
+pub use ward::Ward;
 
 use crate::connect::TlsFlags;
 use crate::emulator::Entities;
@@ -126,6 +130,9 @@ pub struct ServeArgs {
     /// Make each sync take longer by what this file says, as in "500ms", while it is there
     #[arg(long, value_name = "PATH")]
     pub sync_delay_file: Option<PathBuf>,
+    /// Reach other nodes through this SOCKS5 proxy, which may hurt what they say to each other
+    #[arg(long, value_name = "HOST:PORT")]
+    pub peer_proxy: Option<String>,
     /// What to log, as in "warn" or "info,replication=debug"
     #[arg(long, env = "MAYFLY_LOG", value_name = "FILTER")]
     pub log: Option<String>,

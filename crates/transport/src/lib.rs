@@ -9,7 +9,7 @@
 //! and a client that stalls in one holds a task and a socket, nothing else.
 //!
 //! Reading order: what first bytes say, which port takes what, bounds of the log; a connection's bytes,
-//! certificates and whom they name; TLS at both ends; and the port itself.
+//! certificates and whom they name; TLS at both ends; the port itself; and proxies.
 
 mod denials;
 mod directory;
@@ -29,6 +29,8 @@ mod client_tls;
 
 mod port;
 
+mod socks;
+
 pub use certificate::{AltName, Certificate, Fingerprint, Usage, Validity, is_host};
 pub use client_tls::ClientTls;
 pub use denials::Denials;
@@ -37,5 +39,6 @@ pub use node_uri::{NoNode, NodeUri};
 pub use port::{Arrival, Arrivals, HandleReserve, Lines, Reception, channel, plain};
 pub use protocol::{Opening, Protocol};
 pub use shown::{Shown, host_of};
+pub use socks::{ConnectRequest, dial};
 pub use stream::{Begun, Duplex, Stream, bytes as stream_bytes};
 pub use tls::{ClientTrust, Tls, TlsError};

@@ -76,13 +76,24 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("client", &["wire"]),
     // A load generator speaks what it loads.
     ("workload", &["amqp-client", "amqp-protocol", "client", "transport"]),
+    // Of `auth` the signing of tokens, of `client` whom to trust.
+    ("remote", &["auth", "client"]),
     // Of `auth` the signing of tokens; of `definitions` and `domain` what files say of entities.
     (
         "load",
-        &["amqp-client", "amqp-protocol", "auth", "client", "definitions", "domain", "workload"],
+        &[
+            "amqp-client",
+            "amqp-protocol",
+            "auth",
+            "client",
+            "definitions",
+            "domain",
+            "remote",
+            "workload",
+        ],
     ),
-    // And what hurts a cluster speaks what it speaks.
-    ("chaos", &["amqp-client", "amqp-protocol", "client", "fault-rules"]),
+    // And what hurts a cluster speaks what it speaks; of `transport` how nodes go through a proxy.
+    ("chaos", &["amqp-client", "amqp-protocol", "client", "fault-rules", "remote", "transport"]),
     // Of `chaos` clusters and what hurts them; of `definitions` and `fault-rules` what files say; of `load` texts with
     // fields, which it sends.
     ("experiment", &["chaos", "client", "definitions", "fault-rules", "load"]),
@@ -108,6 +119,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "limits",
             "load",
             "message-content",
+            "remote",
             "replication",
             "service",
             "store",
@@ -122,10 +134,10 @@ const ARROWS: &[(&str, &[&str])] = &[
 const HOMES: &[(&str, &[&str])] = &[
     ("rocksdb", &["store"]),
     ("openraft", &["replication"]),
-    ("tonic", &["replication", "grpc", "client", "load"]),
+    ("tonic", &["replication", "grpc", "client", "remote", "load", "chaos"]),
     ("tonic-health", &["grpc", "client"]),
-    ("tonic-prost", &["replication", "grpc", "client", "load"]),
-    ("prost", &["wire", "replication", "grpc", "client", "load"]),
+    ("tonic-prost", &["replication", "grpc", "client", "load", "chaos"]),
+    ("prost", &["wire", "replication", "grpc", "client", "load", "chaos"]),
     ("axum", &["console", "http"]),
     ("maud", &["console"]),
     ("hyper", &["http"]),
@@ -156,6 +168,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "client",
             "backup",
             "workload",
+            "remote",
             "load",
             "chaos",
             "experiment",

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use client::v1::{NodeRole, NodeStatus, StatusResponse};
 
-use super::{Addresses, Cluster, LOOPBACK, Own, Process, Text, free_ports};
+use super::{Addresses, CONFIG, Cluster, DATA, LOOPBACK, Own, Text, free_ports, launch};
 use crate::Error;
+use crate::process::Process;
+use crate::proxy::Gate;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Numbers of nodes with certificates that join come after those.
@@ -119,9 +121,9 @@ impl Cluster {
         let host = host.as_deref().unwrap_or(LOOPBACK);
         let addresses = Addresses::of_ports(host, &ports);
         let home = dir.path().join(format!("guest-{}", ports[0]));
-        let data = home.join("data");
+        let data = home.join(DATA);
         std::fs::create_dir_all(&home).map_err(Error::io(home.display().to_string()))?;
-        let path = home.join("mayfly.toml");
+        let path = home.join(CONFIG);
         let (listen, secret) = (&addresses, self.login.secret.as_deref());
         // Its number is the one in its certificate, and no former guest's.
         let tls = match &self.certificates {
@@ -136,8 +138,7 @@ impl Cluster {
         let synced = settings.synced;
         let text = Text { data: &data, listen, synced, secret, tls: &tls, keys: &keys };
         std::fs::write(&path, text.guest()).map_err(Error::io(path.display().to_string()))?;
-        let mut process = Process::new(settings.program.clone(), path, home.join("node.log"), data);
-        process.message_history_mebibytes = settings.message_history_mebibytes;
+        let mut process = Process::new(launch(settings, &settings.program, &home), Gate::default());
         let seeds: Vec<&str> = self.direct.values().map(String::as_str).collect();
         process.start(&[format!("--join={}", seeds.join(","))])?;
         Ok(Guest { process, home, grpc: addresses.grpc })

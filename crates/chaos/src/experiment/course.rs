@@ -178,7 +178,7 @@ impl<'a> Course<'a> {
     /// Whatever is still wrong is put right, and the cluster must become whole by itself.
     pub async fn heal(&mut self) -> Result<(), Error> {
         (self.tell)("healing");
-        self.cluster.put_right()?;
+        self.cluster.put_right().await?;
         if let Err(told) = self.cluster.dismiss(WHOLE_WITHIN).await? {
             self.not_recovered(told);
         }
@@ -335,6 +335,12 @@ impl<'a> Course<'a> {
         for (node, process) in &mut self.cluster.nodes {
             process.revive()?;
             for death in process.deaths.drain(..) {
+                let told = format!("node {node} ended by itself: {death}");
+                self.broken.push(Violation::new(Promise::Recovers, "", "", told));
+            }
+        }
+        for (node, agent) in &self.cluster.agents {
+            for death in agent.take_deaths().await {
                 let told = format!("node {node} ended by itself: {death}");
                 self.broken.push(Violation::new(Promise::Recovers, "", "", told));
             }

@@ -11,7 +11,7 @@ use crate::plan::{Direction, FaultKind, Others, Planned};
 use crate::proxy::{Condition, Flow};
 
 /// Hurts the links of a node that the fault names; what was done. `Err` within: why it was not.
-pub fn hurt(
+pub async fn hurt(
     cluster: &Cluster,
     node: u64,
     whose: &str,
@@ -42,7 +42,9 @@ pub fn hurt(
     };
     let mut flows = Vec::new();
     for (from, to) in named(cluster, node, fault) {
-        if let Err(why) = cluster.condition((from, to), condition)? {
+        if let Err(why) = cluster.condition((from, to), condition).await? {
+            // Some may be hurt by then.
+            cluster.heal().await?;
             return Ok(Err(why));
         }
         flows.push(format!("{}→{}", name(from), name(to)));

@@ -55,7 +55,7 @@ pub async fn end(cluster: &mut Cluster) -> Result<String, Error> {
         tokio::time::sleep(LOOK_EVERY).await;
         flipped = cluster.links.take_flipped();
     }
-    cluster.heal()?;
+    cluster.heal().await?;
     Ok(match flipped {
         0 => "; none was sent".to_owned(),
         1 => "; one bit was flipped".to_owned(),

@@ -191,6 +191,22 @@ impl FaultKind {
         self == FaultKind::Transfer
     }
 
+    /// Whether an agent beside a node can do it: nothing is needed but the node's process and what it says to others.
+    pub fn is_for_agents(self) -> bool {
+        self.hurts_process() || self.hurts_links()
+    }
+
+    /// Whether it needs the victim's process, and nothing else of the victim.
+    pub fn hurts_process(self) -> bool {
+        use FaultKind::{ClockJump, ClockSkew, Kill, Pause, Restart, SlowSync};
+        matches!(self, Kill | Pause | Restart | ClockSkew | ClockJump | SlowSync)
+    }
+
+    fn hurts_links(self) -> bool {
+        use FaultKind::{Delay, Loss, Partition, Slow};
+        matches!(self, Partition | Delay | Loss | Slow)
+    }
+
     /// Whether it can be done to nodes that speak TLS among themselves, or plain text, and ask clients for a
     /// key, or for none, and began as the previous release.
     ///

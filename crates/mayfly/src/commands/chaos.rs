@@ -1,5 +1,7 @@
 //! `mayfly chaos`.
 
+mod agent;
+
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,6 +11,7 @@ use std::time::Duration;
 use anyhow::Context;
 use chaos::{Experiment, FaultKind, Target, Workload, parse_schedule, upgrades};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use remote::Places;
 use tokio::sync::watch;
 
 use crate::connect::Login;
@@ -29,6 +32,8 @@ Examples:
   mayfly chaos --previous mayfly-0.1.0 --minutes 3   a rolling upgrade from that release, and back
   mayfly chaos --restore                             all disks are lost in the end, the last backup is restored
   mayfly chaos --connect node-1:5310                 against a cluster that runs: leader transfers only
+  mayfly chaos --connect node-1:5310 --agent node-1:5330,node-2:5330,node-3:5330
+                                                     and what agents beside its nodes do: see 'mayfly chaos agent'
 
 A schedule is TOML, an entry for each fault; at and lasts are seconds:
   [[fault]]
@@ -55,8 +60,23 @@ const DATA_GROUPS: u16 = 3;
 const MINUTES_MAX: f64 = 7.0 * 24.0 * 60.0;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct ChaosArgs {
+    #[command(subcommand)]
+    command: Option<ChaosCommand>,
+    #[command(flatten)]
+    experiment: HurtArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum ChaosCommand {
+    /// Start a node that experiments may hurt, on the node's machine
+    Agent(agent::AgentArgs),
+}
+
+/// An experiment, and where.
+#[derive(Debug, clap::Args)]
+struct HurtArgs {
     /// What faults and clients are drawn from; another every time without it
     #[arg(long)]
     seed: Option<u64>,
@@ -112,6 +132,9 @@ pub struct ChaosArgs {
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', help_heading = "Connection")]
     #[arg(conflicts_with_all = ["nodes", "durability", "namespaces", "tls", "keys", "previous", "restore"])]
     connect: Vec<String>,
+    /// Agents beside the nodes of --connect, which hurt them: see 'mayfly chaos agent'; https://… for TLS
+    #[arg(long = "agent", value_name = "HOST:PORT,…", value_delimiter = ',', requires = "connect")]
+    agents: Vec<String>,
     #[command(flatten)]
     login: Login,
 }
@@ -141,6 +164,13 @@ fn workloads() -> impl TypedValueParser<Value = Workload> {
 }
 
 pub async fn run(args: ChaosArgs) -> anyhow::Result<ExitCode> {
+    match args.command {
+        Some(ChaosCommand::Agent(args)) => agent::run(args).await,
+        None => hurt(args.experiment).await,
+    }
+}
+
+async fn hurt(args: HurtArgs) -> anyhow::Result<ExitCode> {
     let seed = args.seed.unwrap_or_else(|| uuid::Uuid::new_v4().as_u128() as u64 % 1_000_000);
     // First, before anything that can fail.
     terminal::note(&format!("seed {seed}"));
@@ -175,7 +205,7 @@ pub async fn run(args: ChaosArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-impl ChaosArgs {
+impl HurtArgs {
     fn experiment(&self, seed: u64) -> anyhow::Result<Experiment> {
         let nodes: u64 = self.nodes.parse().context("3 or 5")?;
         let target = match self.connect.is_empty() {
@@ -190,7 +220,13 @@ impl ChaosArgs {
                 previous: self.previous.clone(),
             },
             false => {
-                Target::Given { addresses: self.connect.clone(), options: self.login.options()? }
+                let (addresses, options) = (self.connect.clone(), Box::new(self.login.options()?));
+                let agents = (!self.agents.is_empty()).then(|| Places {
+                    addresses: self.agents.clone(),
+                    secret: options.secret.clone(),
+                    trust: options.tls.clone().unwrap_or_default(),
+                });
+                Target::Given { addresses, options, agents }
             }
         };
         if let Some(told) = self.faults.iter().find_map(|kind| target.takes(*kind).err()) {
@@ -250,6 +286,9 @@ impl ChaosArgs {
         match self.connect.is_empty() {
             true => add("nodes", self.nodes.clone()),
             false => add("connect", self.connect.join(",")),
+        }
+        if !self.agents.is_empty() {
+            add("agent", self.agents.join(","));
         }
         if !self.faults.is_empty() {
             add("fault", names(self.faults.iter().map(|kind| kind.name()).collect()));

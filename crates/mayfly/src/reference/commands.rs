@@ -44,7 +44,8 @@ fn add(page: &mut String, command: &Command, level: usize) {
     if let Some(about) = command.get_long_about().or_else(|| command.get_about()) {
         *page += &format!("\n{}.\n", about.to_string().trim_end_matches('.'));
     }
-    if visible(command).next().is_none() {
+    let own = command.get_arguments().filter(|arg| !is_help(arg));
+    if visible(command).next().is_none() || own.count() > 0 {
         let usage = command.clone().render_usage().to_string();
         *page += &format!("\n```text\n{}\n```\n", usage.trim_start_matches("Usage: "));
     }

@@ -222,13 +222,15 @@ pub struct ClockConfig {
     pub skew: service::Skew,
 }
 
-/// What the node's disk is made to do, for experiments.
+/// What the node's disk and its ways to others are made to do, for experiments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultInjection {
     /// Seed of what a power failure has taken.
     pub lose_unsynced: Option<u64>,
     /// Says how long each sync takes longer.
     pub sync_delay_file: Option<PathBuf>,
+    /// Other nodes are reached through it.
+    pub peer_proxy: Option<String>,
 }
 
 /// `[log]`: what the node writes to standard error.

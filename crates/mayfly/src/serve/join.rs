@@ -25,6 +25,16 @@ pub fn has_joined(data_dir: &Path) -> bool {
     data_dir.join(FILE).exists()
 }
 
+/// The number of a configuration's node; `None` while the cluster that it joins has not taken it in.
+pub fn node_of(config: &Config) -> Option<u64> {
+    let written = std::fs::read_to_string(config.data_dir.join(FILE)).ok();
+    match (&config.cluster_id, written) {
+        (None, Some(text)) => Some(serde_json::from_str::<Joined>(&text).ok()?.node),
+        _ if config.join.is_some() => None,
+        _ => Some(config.node),
+    }
+}
+
 /// How long nodes of the cluster may be silent.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 

@@ -18,13 +18,14 @@ use store::{DataDir, Durability, Founders, Identity, LogStore, Provenance, RowSt
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
-use transport::{Encryption, Shown, Tls};
+use transport::{Encryption, Shown, Tls, TlsError};
 
 use super::config::{
     Addresses, AuditConfig, ClientCertificates, Config, ListenConfig, PeerTlsFiles, TlsFiles,
 };
 use super::front_ends::{FrontEnds, Ports, Records};
 use super::peer_tls::PeerTls;
+use super::peer_way::PeerWay;
 use super::{certificate, disk, fault_injection, handles, join, private, process, telemetry};
 use crate::emulator::Entities;
 use crate::files::{self, Existing, Readers};
@@ -68,9 +69,11 @@ pub async fn run(
     let recorder = telemetry::metrics()?;
     let cluster_id = cluster_id(&config)?;
     certify(&config, cluster_id);
+    let way = PeerWay { proxy: config.fault_injection.peer_proxy.as_deref().map(Arc::from) };
     let peer_tls = config.peer_tls.as_ref().map(|files| {
         let PeerTlsFiles { certificate, key, authority } = files;
-        Tls::load_mutual(certificate, key, authority).map(|tls| PeerTls::new(tls, cluster_id))
+        let tls = Tls::load_mutual(certificate, key, authority)?;
+        Ok::<_, TlsError>(PeerTls::new(tls, cluster_id, way.clone()))
     });
     let peer_tls = peer_tls.transpose()?;
     announce(&config, cluster_id);
@@ -97,7 +100,11 @@ pub async fn run(
     });
     let peers = replication::Config {
         doorkeeper: ports.doorkeeper(peer_tls.as_ref()),
-        dialler: peer_tls.clone().map(|peer_tls| Arc::new(peer_tls) as Arc<dyn Dialler>),
+        dialler: match peer_tls.clone() {
+            Some(peer_tls) => Some(Arc::new(peer_tls) as Arc<dyn Dialler>),
+            // Straight ways are replication's own.
+            None => way.proxy.is_some().then(|| Arc::new(way) as Arc<dyn Dialler>),
+        },
         ..replication_config(&config, cluster_id, data)
     };
     let replication = Replication::start(peers, log, rows, node.observer(), node.incoming());

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use replication::{BoxSocket, Credential, Dialler};
-use tokio::net::TcpStream;
 use transport::{Shown, Tls, host_of};
+
+use super::peer_way::PeerWay;
 
 /// What a node meets its peers with.
 #[derive(Clone, Debug)]
@@ -15,16 +16,16 @@ pub struct PeerTls {
     pub tls: Tls,
     /// Whose nodes the peers are.
     pub cluster: Arc<str>,
+    way: PeerWay,
 }
 
 impl PeerTls {
-    pub fn new(tls: Tls, cluster_id: u128) -> PeerTls {
-        PeerTls { tls, cluster: format!("{cluster_id:032x}").into() }
+    pub fn new(tls: Tls, cluster_id: u128, way: PeerWay) -> PeerTls {
+        PeerTls { tls, cluster: format!("{cluster_id:032x}").into(), way }
     }
 
     async fn dial(self, node: u64, to: String) -> io::Result<BoxSocket> {
-        let stream = TcpStream::connect(&to).await?;
-        stream.set_nodelay(true)?;
+        let stream = self.way.dial(&to).await?;
         let (stream, shown) = self.tls.dial(stream, host_of(&to)).await?;
         shown.vouches_for(node, Some(&to), &self.cluster).map_err(|why| {
             let why = format!("{to} is not node {node}: {why}");

@@ -535,12 +535,16 @@ fn fault_injection(file: &ConfigFile, args: &ServeArgs) -> Result<FaultInjection
     let fault_injection = FaultInjection {
         lose_unsynced: args.lose_unsynced,
         sync_delay_file: args.sync_delay_file.clone(),
+        peer_proxy: args.peer_proxy.clone(),
     };
     if fault_injection.lose_unsynced.is_some() {
         experiment("--lose-unsynced", file, args)?;
     }
     if fault_injection.sync_delay_file.is_some() {
         experiment("--sync-delay-file", file, args)?;
+    }
+    if fault_injection.peer_proxy.is_some() {
+        experiment("--peer-proxy", file, args)?;
     }
     Ok(fault_injection)
 }

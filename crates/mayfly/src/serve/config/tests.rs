@@ -424,11 +424,14 @@ fn a_clock_is_bent_in_development_mode_only() {
 }
 
 #[test]
-fn a_disk_behaves_badly_in_development_mode_only() {
+fn disks_and_ways_behave_badly_in_development_mode_only() {
     let load = |args: ServeArgs| Config::load(&ServeArgs { data_dir: Some("data".into()), ..args });
     let losing = ServeArgs { lose_unsynced: Some(7), ..ServeArgs::default() };
     let slow = ServeArgs { sync_delay_file: Some("delay".into()), ..ServeArgs::default() };
-    for (args, flag) in [(losing, "--lose-unsynced"), (slow, "--sync-delay-file")] {
+    let seen = ServeArgs { peer_proxy: Some("localhost:1080".into()), ..ServeArgs::default() };
+    for (args, flag) in
+        [(losing, "--lose-unsynced"), (slow, "--sync-delay-file"), (seen, "--peer-proxy")]
+    {
         let told = load(args.clone()).expect_err("no experiment");
         let wanted = format!("{flag} is for experiments; it needs --development");
         assert!(told.ends_with(&wanted), "{told}");
@@ -436,6 +439,7 @@ fn a_disk_behaves_badly_in_development_mode_only() {
             load(ServeArgs { development: true, ..args.clone() }).expect("one").fault_injection;
         assert_eq!(fault_injection.lose_unsynced, args.lose_unsynced);
         assert_eq!(fault_injection.sync_delay_file, args.sync_delay_file);
+        assert_eq!(fault_injection.peer_proxy, args.peer_proxy);
     }
 }
 

@@ -1,6 +1,6 @@
 //! One node's process, and nobody else's.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
@@ -17,20 +17,30 @@ use crate::proxy::Gate;
 /// How long a node may take to hand everything over and end.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
-/// How its settings are told of it.
-const MESSAGE_HISTORY: &str = "MAYFLY_MESSAGE_HISTORY";
-
 /// At least between two starts of a node that ends by itself.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
-/// A node that runs, or could.
-pub struct Process {
-    program: PathBuf,
+/// How a node is started.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    pub program: PathBuf,
     /// What the program is started with, if not by itself.
     pub wrapper: Vec<String>,
-    config: PathBuf,
-    log: PathBuf,
-    data: PathBuf,
+    /// Behind `serve`.
+    pub arguments: Vec<OsString>,
+    /// Beside what this process has: values, and `None` for what is taken out.
+    pub environment: Vec<(&'static str, Option<String>)>,
+    /// What it writes to standard error; `None`: to that of this process.
+    pub log: Option<PathBuf>,
+    /// Where it keeps its data.
+    pub data: PathBuf,
+    /// Says how much longer its syncs take, while it is there.
+    pub sync_delay_file: PathBuf,
+}
+
+/// A node that runs, or could.
+pub struct Process {
+    launch: Launch,
     child: Option<Child>,
     /// As it was last started.
     flags: Vec<String>,
@@ -43,47 +53,35 @@ pub struct Process {
     pub may_die: bool,
     /// By which others reach it: closed while it does not run.
     pub gate: Gate,
-    /// The memory in which it records what happens to messages.
-    pub message_history_mebibytes: Option<u32>,
 }
 
 impl Process {
-    pub fn new(program: PathBuf, config: PathBuf, log: PathBuf, data: PathBuf) -> Process {
+    pub fn new(launch: Launch, gate: Gate) -> Process {
         Process {
-            program,
-            wrapper: Vec::new(),
-            config,
-            log,
-            data,
+            launch,
             child: None,
             flags: Vec::new(),
             started: Instant::now(),
             deaths: Vec::new(),
             last_death: None,
             may_die: false,
-            gate: Gate::default(),
-            message_history_mebibytes: None,
+            gate,
         }
     }
 
     /// What it runs, or would.
     pub fn program(&self) -> &Path {
-        &self.program
+        &self.launch.program
     }
 
     /// What it runs when it is started next.
     pub fn set_program(&mut self, program: PathBuf) {
-        self.program = program;
-    }
-
-    /// What it is told.
-    pub fn config(&self) -> &Path {
-        &self.config
+        self.launch.program = program;
     }
 
     /// Where it keeps its data.
     pub fn data(&self) -> &Path {
-        &self.data
+        &self.launch.data
     }
 
     /// Starts it, unless it runs. It ends when this process does, however that ends.
@@ -92,27 +90,35 @@ impl Process {
             return Ok(());
         }
         self.gate.open().map_err(Error::io("the node's links"))?;
-        let log = File::options().create(true).append(true).open(&self.log);
-        let log = log.map_err(Error::io(self.log.display().to_string()))?;
-        let mut words = self.wrapper.iter().map(OsStr::new).chain([self.program.as_os_str()]);
-        let child = Command::new(words.next().unwrap_or_default())
+        let Launch { program, wrapper, arguments, environment, log, .. } = &self.launch;
+        let log = match log {
+            None => Stdio::inherit(),
+            Some(log) => {
+                let opened = File::options().create(true).append(true).open(log);
+                opened.map_err(Error::io(log.display().to_string()))?.into()
+            }
+        };
+        let mut words = wrapper.iter().map(OsStr::new).chain([program.as_os_str()]);
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command
             .args(words)
-            .args(["serve", "--exit-with-parent", "--config"])
-            .arg(&self.config)
-            .arg("--sync-delay-file")
-            .arg(self.sync_delay_file())
+            .args(["serve", "--exit-with-parent", "--sync-delay-file"])
+            .arg(&self.launch.sync_delay_file)
+            .args(arguments)
             .args(flags)
-            .envs(self.message_history_mebibytes.map(|size| (MESSAGE_HISTORY, size.to_string())))
-            // Its configuration has it, and a process's environment is no place for one.
-            .env_remove("MAYFLY_SECRET")
             // Ctrl-C reaches all of a terminal's group, and is for the experiment alone.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            .stderr(log)
-            .spawn();
-        let told = format!("cannot start '{}'", self.program.display());
-        self.child = Some(child.map_err(Error::io(told))?);
+            .stderr(log);
+        for (name, value) in environment {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let told = format!("cannot start '{}'", program.display());
+        self.child = Some(command.spawn().map_err(Error::io(told))?);
         self.flags = flags.to_vec();
         self.started = Instant::now();
         Ok(())
@@ -120,16 +126,13 @@ impl Process {
 
     /// Makes each sync of its log take so much longer, from now on.
     pub fn delay_syncs(&self, delay: Duration) -> Result<(), Error> {
-        let path = self.sync_delay_file();
+        let path = &self.launch.sync_delay_file;
         let written = match delay.is_zero() {
-            true => fs::remove_file(&path),
-            false => fs::write(&path, format!("{}ms", delay.as_millis())),
+            true if !path.exists() => Ok(()),
+            true => fs::remove_file(path),
+            false => fs::write(path, format!("{}ms", delay.as_millis())),
         };
         written.map_err(Error::io(path.display().to_string()))
-    }
-
-    fn sync_delay_file(&self) -> PathBuf {
-        self.log.with_file_name("sync-delay")
     }
 
     /// Sends a signal, if it runs.
@@ -194,12 +197,13 @@ impl Process {
 
     /// How much it has logged.
     pub fn logged_bytes(&self) -> u64 {
-        fs::metadata(&self.log).map_or(0, |log| log.len())
+        let log = self.launch.log.as_ref().and_then(|log| fs::metadata(log).ok());
+        log.map_or(0, |log| log.len())
     }
 
     /// Of what it has logged since then, the first line with these words, from there on.
     pub fn logged(&self, words: &str, since_bytes: u64) -> Option<String> {
-        let mut log = File::open(&self.log).ok()?;
+        let mut log = File::open(self.launch.log.as_ref()?).ok()?;
         log.seek(SeekFrom::Start(since_bytes)).ok()?;
         let mut bytes = Vec::new();
         log.read_to_end(&mut bytes).ok()?;
@@ -210,7 +214,8 @@ impl Process {
 
     /// The end of its log.
     fn last_words(&self) -> String {
-        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        let log = self.launch.log.as_ref().and_then(|log| fs::read_to_string(log).ok());
+        let text = log.unwrap_or_default();
         let lines: Vec<&str> = text.lines().rev().take(3).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join(" / ")
     }
