@@ -13,7 +13,7 @@ use crate::{
 pub(crate) const FEATURE_LEVEL_FOUNDED: u32 = 1;
 /// Up to which this binary understands commands that not all versions know. Nobody proposes one of a level that
 /// a node of the cluster does not know: it could not read its log. Each level adds to the one before.
-pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_ARRIVAL_TIMES;
+pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_ENDED_CREATIONS;
 /// From which on there are join tokens.
 pub const FEATURE_LEVEL_JOIN_TOKENS: u32 = 2;
 /// From which on the level rises by itself to what all nodes know ([`CatalogCommand::RaiseFeatureLevel`]).
@@ -35,6 +35,12 @@ pub const FEATURE_LEVEL_RULES_OF_0_2: u32 = 9;
 pub const FEATURE_LEVEL_FAULT_RULES: u32 = 10;
 /// From which on a group knows when an entity came from another one ([`RelocationState::ArrivedAt`](crate::RelocationState)).
 pub const FEATURE_LEVEL_ARRIVAL_TIMES: u32 = 11;
+/// From which on the catalog knows creations whose entity is gone (ENT-2).
+pub const FEATURE_LEVEL_ENDED_CREATIONS: u32 = 12;
+
+/// Creations whose entity is gone that are remembered at the most; more in [`PRODUCER_KEPT`](crate::PRODUCER_KEPT) push the
+/// oldest out.
+pub const ENDED_CREATIONS_MAX: usize = 1 << 17;
 
 /// Of a cluster, at a time.
 pub const FAULT_RULES_MAX: usize = 100;
@@ -157,6 +163,14 @@ pub struct FaultRuleRow {
     pub added_at: Timestamp,
     /// `None`: when it is removed.
     pub ends_at: Option<Timestamp>,
+}
+
+/// A creation whose entity is gone (ENT-2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedCreationRow {
+    /// As of [`DirectoryRow::request`].
+    pub request: u64,
+    pub ended_at: Timestamp,
 }
 
 /// Why a join token admits nobody. The text is one line that says what to do instead.

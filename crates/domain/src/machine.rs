@@ -26,6 +26,7 @@ mod catalog;
 mod commit;
 mod data_groups;
 mod delete_batch;
+mod ended_creations;
 mod fault_rules;
 mod fire;
 mod fire_locks;

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use crate::{
-    ArrivalRow, Claim, Counts, DirectoryRow, EntityId, FaultRuleRow, Forwarding, GroupId, GroupRow,
-    HeldRow, JoinTokenRow, Lifetime, NodeRow, NodeState, Outcome, PerSubQueue, Properties, QueueId,
-    QueueProperties, ReceiverId, RelocationRow, RuleRow, SequenceNumber, SessionId, SessionList,
-    SessionRow, SessionTotals, ShipmentRow, Span, Specifics, SystemProperty, Timestamp, Travel,
-    Unmatched, UnmatchedRow,
+    ArrivalRow, Claim, Counts, DirectoryRow, EndedCreationRow, EntityId, FaultRuleRow, Forwarding,
+    GroupId, GroupRow, HeldRow, JoinTokenRow, Lifetime, NodeRow, NodeState, Outcome, PerSubQueue,
+    Properties, QueueId, QueueProperties, ReceiverId, RelocationRow, RuleRow, SequenceNumber,
+    SessionId, SessionList, SessionRow, SessionTotals, ShipmentRow, Span, Specifics,
+    SystemProperty, Timestamp, Travel, Unmatched, UnmatchedRow,
 };
 
 /// Where a row stands. Variants are tables; their order and numbers are for ever.
@@ -96,6 +96,8 @@ pub enum Key {
     Relocation(EntityId),
     /// Catalog: what faults clients are to meet.
     FaultRules,
+    /// Catalog: a part of the creations whose entities are gone lately (ENT-2).
+    EndedCreations(u16),
 }
 
 impl Key {
@@ -140,7 +142,8 @@ impl Key {
             | Key::JoinToken(_)
             | Key::Founders(_)
             | Key::Restoring
-            | Key::FaultRules => None,
+            | Key::FaultRules
+            | Key::EndedCreations(_) => None,
         }
     }
 }
@@ -220,6 +223,8 @@ pub enum Row {
     Relocation(Box<RelocationRow>),
     /// At most [`FAULT_RULES_MAX`](crate::FAULT_RULES_MAX), each of another name.
     FaultRules(Vec<FaultRuleRow>),
+    /// In the order of their ends.
+    EndedCreations(Vec<EndedCreationRow>),
 }
 
 /// What the group as a whole remembers.

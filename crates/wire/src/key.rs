@@ -104,6 +104,7 @@ fn table(key: &Key) -> u8 {
         Key::Restoring => 48,
         Key::Relocation(..) => 49,
         Key::FaultRules => 50,
+        Key::EndedCreations(..) => 51,
     }
 }
 
@@ -190,6 +191,7 @@ pub fn put_key(group: GroupId, key: &Key, out: &mut Vec<u8>) {
         Key::Group(group) | Key::Moves(group) | Key::Founders(group) => {
             out.extend_from_slice(&group.0.to_be_bytes())
         }
+        Key::EndedCreations(part) => out.extend_from_slice(&part.to_be_bytes()),
         Key::Session(entity, session)
         | Key::SessionLocked(entity, session)
         | Key::SessionState(entity, session) => {
@@ -285,6 +287,7 @@ fn key_in(mut rest: Rest<'_>) -> Option<Key> {
         48 => Key::Restoring,
         49 => Key::Relocation(rest.entity()?),
         50 => Key::FaultRules,
+        51 => Key::EndedCreations(rest.short()?),
         _ => return None,
     };
     rest.0.is_empty().then_some(key)
@@ -407,6 +410,7 @@ mod tests {
             Just(Key::Cluster),
             Just(Key::Restoring),
             Just(Key::FaultRules),
+            any::<u16>().prop_map(Key::EndedCreations),
             entity().prop_map(Key::Entity),
             entity().prop_map(Key::EntityState),
             entity().prop_map(Key::Sweep),

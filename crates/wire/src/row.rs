@@ -3,10 +3,10 @@
 
 use bytes::Bytes;
 use domain::{
-    ClusterRow, Counts, DeadlineRow, EntityRow, EntityState, EvaluationError, FaultRuleRow,
-    GroupRow, HiddenEntity, JoinTokenRow, Key, Lifetime, LockRow, MatchProgress, MessageRow, Meta,
-    NodeState, ProducerRow, RelocationRow, RelocationState, RestoringRow, Row, RulePart,
-    ScheduledRow, TokenUse, Unmatched, UnmatchedRow,
+    ClusterRow, Counts, DeadlineRow, EndedCreationRow, EntityRow, EntityState, EvaluationError,
+    FaultRuleRow, GroupRow, HiddenEntity, JoinTokenRow, Key, Lifetime, LockRow, MatchProgress,
+    MessageRow, Meta, NodeState, ProducerRow, RelocationRow, RelocationState, RestoringRow, Row,
+    RulePart, ScheduledRow, TokenUse, Unmatched, UnmatchedRow,
 };
 
 use crate::codec::{Random, choice, record};
@@ -68,6 +68,7 @@ pub fn put_row(row: &Row, out: &mut Vec<u8>) {
         Row::Restoring(row) => put(row, out),
         Row::Relocation(row) => put(row, out),
         Row::FaultRules(rules) => put(rules, out),
+        Row::EndedCreations(rows) => put(rows, out),
     }
 }
 
@@ -119,6 +120,7 @@ pub fn decode_row(key: &Key, value: &[u8]) -> Result<Row, Error> {
         Key::Restoring => Row::Restoring(take(&mut input)?),
         Key::Relocation(_) => Row::Relocation(take(&mut input)?),
         Key::FaultRules => Row::FaultRules(take(&mut input)?),
+        Key::EndedCreations(_) => Row::EndedCreations(take(&mut input)?),
     };
     input.finish()?;
     Ok(row)
@@ -204,6 +206,7 @@ record!(GroupRow { replicas });
 choice!(NodeState { 0 => Draining, 1 => Removed, 2 => Maintenance });
 record!(JoinTokenRow { secret_hash, expires_at, node, used });
 record!(FaultRuleRow { name, text, added_at, ends_at });
+record!(EndedCreationRow { request, ended_at });
 record!(TokenUse { node, at, request });
 
 /// The last fields came later: they are absent where they say nothing, and so the row stands at the end of its input.

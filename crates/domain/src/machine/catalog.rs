@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use crate::catalog::FEATURE_LEVEL_FOUNDED;
 use crate::machine::data_groups::DataGroups;
+use crate::machine::ended_creations::EndedCreations;
 use crate::machine::fault_rules::FaultRules;
 use crate::machine::join_tokens::{JoinTokens, Joining};
 use crate::machine::members::Members;
@@ -132,6 +133,10 @@ impl<R: Rows> Catalog<'_, R> {
         FaultRules { at: self.at, members: Members { view: self.view } }
     }
 
+    fn ended_creations(&mut self) -> EndedCreations<'_, R> {
+        EndedCreations { at: self.at, view: self.view }
+    }
+
     fn restoration(&mut self) -> Restoration<'_, R> {
         Restoration { at: self.at, members: Members { view: self.view } }
     }
@@ -257,9 +262,13 @@ impl<R: Rows> Catalog<'_, R> {
         Ok(())
     }
 
-    /// The answer where the name is taken already.
+    /// The answer where the name is taken already, or the creation was carried out long ago.
     fn meet(&mut self, request: u64, name: &str) -> Option<Result<Outcome, Refusal>> {
-        let row = self.view.directory(&name.to_ascii_lowercase())?;
+        let Some(row) = self.view.directory(&name.to_ascii_lowercase()) else {
+            let why = "this creation was carried out, and the entity was deleted since";
+            let ended = self.ended_creations().has(request);
+            return ended.then_some(Err(Refusal::InvalidOperation { why }));
+        };
         let own = row.request == request;
         Some(match row.state {
             DirectoryState::Ready if !own => Err(Refusal::EntityAlreadyExists { name: row.name }),
@@ -331,13 +340,16 @@ impl<R: Rows> Catalog<'_, R> {
     /// ENT-7, IDLE-17. A repeat finds the name free, or another entity under it, and changes nothing.
     fn deleted(&mut self, name: &str, entity: EntityId) -> Result<Outcome, Refusal> {
         let Ok(row) = self.named(name, entity) else { return Ok(Outcome::Done) };
-        self.group_sizes().remove(row.group);
-        self.view.delete(Key::Directory(name.to_ascii_lowercase()));
+        let mut keys = vec![Key::Directory(name.to_ascii_lowercase())];
         if row.kind == EntityKind::Topic {
-            for key in self.paths_of(&row.name) {
-                self.group_sizes().remove(row.group);
-                self.view.delete(key);
+            keys.extend(self.paths_of(&row.name));
+        }
+        for key in keys {
+            if let Some(Row::Directory(gone)) = self.view.get(&key) {
+                self.ended_creations().remember(gone.request);
             }
+            self.group_sizes().remove(row.group);
+            self.view.delete(key);
         }
         Ok(Outcome::Done)
     }

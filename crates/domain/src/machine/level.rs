@@ -3,9 +3,9 @@
 //! goes once no cluster can come from 0.1 any more.
 
 use crate::{
-    Action, BATCH_BYTES_MAX, FEATURE_LEVEL_ARRIVAL_TIMES, FEATURE_LEVEL_RULES_OF_0_2, Lifetime,
-    NewMessage, QueueProperties, Refusal, RuleError, Span, SqlText, SubscriptionProperties,
-    SubscriptionSpecifics, Timestamp, TopicSpecifics, validate,
+    Action, BATCH_BYTES_MAX, FEATURE_LEVEL_ARRIVAL_TIMES, FEATURE_LEVEL_ENDED_CREATIONS,
+    FEATURE_LEVEL_RULES_OF_0_2, Lifetime, NewMessage, QueueProperties, Refusal, RuleError, Span,
+    SqlText, SubscriptionProperties, SubscriptionSpecifics, Timestamp, TopicSpecifics, validate,
 };
 
 /// As [`Meta::level`](crate::Meta).
@@ -25,6 +25,11 @@ impl GroupLevel {
     /// Whether it is written down when an entity came from another group.
     pub fn times_arrivals(self) -> bool {
         self.0 >= FEATURE_LEVEL_ARRIVAL_TIMES
+    }
+
+    /// ENT-2: whether it is written down that the entity of a creation is gone.
+    pub fn remembers_creations(self) -> bool {
+        self.0 >= FEATURE_LEVEL_ENDED_CREATIONS
     }
 
     /// DEFER-7.

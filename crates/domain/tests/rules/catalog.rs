@@ -63,7 +63,7 @@ pub fn created(group: &mut Group, name: &str) -> DirectoryRow {
     entry(ask(group, command)).0
 }
 
-fn deleted(group: &mut Group, name: &str) {
+pub fn deleted(group: &mut Group, name: &str) {
     let (row, _) = entry(ask(group, CatalogCommand::Delete { name: name.to_owned() }));
     let command = CatalogCommand::Deleted { name: name.to_owned(), entity: row.entity };
     assert_eq!(ask(group, command), Outcome::Done);

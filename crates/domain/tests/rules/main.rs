@@ -19,6 +19,7 @@ mod cuts;
 mod defer;
 mod dlq;
 mod dup;
+mod ended_creations;
 mod ent;
 mod err;
 mod fan_out;

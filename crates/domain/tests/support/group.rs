@@ -254,6 +254,7 @@ fn matches(key: &Key, row: &Row) -> bool {
         Key::Founders(_) => matches!(row, Row::Founders(_)),
         Key::Restoring => matches!(row, Row::Restoring(_)),
         Key::FaultRules => matches!(row, Row::FaultRules(_)),
+        Key::EndedCreations(_) => matches!(row, Row::EndedCreations(_)),
     }
 }
 

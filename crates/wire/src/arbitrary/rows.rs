@@ -198,6 +198,10 @@ pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {
                 (Key::FaultRules, Row::FaultRules(rules.into_iter().map(row).collect()))
             }
         ),
+        (any::<u16>(), vec((any::<u64>(), at()), 0..3)).prop_map(|(part, rows)| {
+            let row = |(request, ended_at)| EndedCreationRow { request, ended_at };
+            (Key::EndedCreations(part), Row::EndedCreations(rows.into_iter().map(row).collect()))
+        }),
         directory_row().prop_map(|row| (Key::Directory(row.name.clone()), Row::Directory(row))),
         (any::<u64>(), node_row()).prop_map(|(id, row)| (Key::Node(id), Row::Node(row))),
         (any::<u16>(), vec(any::<u64>(), 0..6)).prop_map(|(id, replicas)| {

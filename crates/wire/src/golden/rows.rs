@@ -149,6 +149,10 @@ fn rows() {
             "01010166027b7d80d095ffbc310180d095ffbc31",
         ),
         (
+            Row::EndedCreations(vec![EndedCreationRow { request: 300, ended_at: AT }]),
+            "0101ac0280d095ffbc31",
+        ),
+        (
             Row::Entity(Box::new(entity.clone())),
             "01064f7264657273e0d4038008800200c0cf2400ffffffffffffffffff01ffffffffffffffffff01000a00000100000080d095ffbc3180d095ffbc31",
         ),
