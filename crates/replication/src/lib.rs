@@ -5,7 +5,7 @@
 //! `store` (`raft`), and are forgotten when every member has them (`retention`).
 //!
 //! openraft logs under the target `openraft` and repeats itself while a peer is down; what an operator
-//! needs is said here, once, so a log filter does well with `openraft=error`.
+//! needs is said here, once, so a log filter does well with `openraft=off`.
 //!
 //! Invariant: nobody outside this crate meets openraft, and nothing of it is stored or sent: every
 //! byte that leaves has a format of ours with a version.

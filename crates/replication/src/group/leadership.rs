@@ -8,7 +8,7 @@ use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::Fatal;
 use openraft::metrics::{RaftMetrics, RaftServerMetrics};
 use openraft::type_config::alias::WatchReceiverOf;
-use tracing::{error, info};
+use tracing::{debug, error};
 
 use crate::Leadership;
 use crate::raft::state::Replica;
@@ -46,7 +46,7 @@ pub(crate) async fn announce(id: u64, raft: Raft, replica: Arc<Replica>) {
 /// A replica that stops by itself has found its disk or its data broken: the node goes on without.
 fn log_end(raft: &Raft, group: GroupId) {
     match &raft.metrics().borrow_watched().running_state {
-        Ok(()) | Err(Fatal::Stopped) => info!(%group, "the replica has stopped"),
+        Ok(()) | Err(Fatal::Stopped) => debug!(%group, "the replica has stopped"),
         Err(fatal) => error!(%group, error = %fatal, "the replica has failed and is down"),
     }
 }

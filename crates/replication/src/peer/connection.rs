@@ -2,6 +2,7 @@
 //! (snapshots and channels) on the third, so that none waits behind another's bytes.
 
 use std::collections::BTreeMap;
+use std::error::Error as _;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -276,7 +277,7 @@ impl Peer {
     pub fn accepted(&self) {
         *self.heard.lock() = Some(Instant::now());
         if self.changes_to(ANSWERS) {
-            info!(node = self.node, "a peer answers again");
+            info!(node = self.node, "a peer is back");
         }
     }
 
@@ -294,8 +295,9 @@ impl Peer {
                 RPCError::Unreachable(Unreachable::from_string(status.message()))
             }
             Code::Unavailable | Code::NotFound => {
-                if self.changes_to(UNREACHABLE) {
-                    info!(node = self.node, reason, "a peer is unreachable");
+                // What has no cause the peer itself has said, of one group.
+                if status.source().is_some() && self.changes_to(UNREACHABLE) {
+                    warn!(node = self.node, reason, "a peer is away");
                 }
                 RPCError::Unreachable(Unreachable::from_string(reason))
             }
@@ -359,7 +361,6 @@ impl Peer {
 
 /// A status with its cause: the message alone is often "transport error".
 pub(crate) fn describe(status: &Status) -> String {
-    use std::error::Error;
     let mut text = status.message().to_owned();
     let mut source = status.source();
     while let Some(cause) = source {

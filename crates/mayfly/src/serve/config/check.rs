@@ -22,7 +22,7 @@ const MEBIBYTE: usize = 1024 * 1024;
 /// With less, memtables would be full after a few batches.
 const MEMORY_MEBIBYTES_MIN: usize = 64;
 /// Raft's own steps are of interest only to whoever looks for a fault in them.
-pub const FILTER: &str = "info,openraft=error";
+pub const FILTER: &str = "info,openraft=off";
 /// A key has 16 characters or more: what counts is that nobody tries for nothing, and that a client with
 /// an old key does not shut itself out at its first tries.
 const WRONG_KEYS_PER_MINUTE: u32 = 60;
