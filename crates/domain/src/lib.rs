@@ -21,6 +21,8 @@ mod message_event;
 mod property;
 mod refusal;
 mod tally;
+mod trace_context;
+mod traced_step;
 
 mod rule;
 mod topic;
@@ -76,4 +78,6 @@ pub use session_read::*;
 pub use tally::*;
 pub use time::*;
 pub use topic::*;
+pub use trace_context::*;
+pub use traced_step::*;
 pub use transaction::*;

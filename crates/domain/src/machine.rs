@@ -18,6 +18,7 @@ mod place;
 mod producers;
 mod recorder;
 mod shipments;
+mod traces;
 
 mod acquire;
 mod arrive;
@@ -63,16 +64,18 @@ use crate::machine::level::GroupLevel;
 use crate::machine::match_budget::MatchBudget;
 use crate::machine::nonce::Nonces;
 use crate::machine::producers::Producers;
-use crate::machine::recorder::Recorder;
+use crate::machine::recorder::{Noted, Recorder};
 pub use crate::machine::relocate::entity_ranges;
 pub use crate::machine::restoration::RESTORING;
 pub use crate::machine::restore::is_restoring;
 use crate::machine::rules::{Rules, TopicRules};
 use crate::machine::savepoint::Since;
+use crate::machine::traces::Traces;
 use crate::machine::view::View;
 use crate::{
     Command, Effect, EntityId, EntityKind, Entry, Key, MessageEvent, Meta, Outcome, ReadContent,
-    ReadTexts, Refusal, Row, Rows, SILENCE_MAX, Span, Tally, Timestamp,
+    ReadTexts, ReadTraceContext, Refusal, Row, Rows, SILENCE_MAX, Span, Tally, Timestamp,
+    TracedStep,
 };
 
 /// Entities kept decoded. More than that start over: the cache is for the busy ones.
@@ -94,8 +97,8 @@ pub struct Machine {
     swept_to: Option<(EntityId, Key)>,
     /// Catalog: entities per group.
     group_sizes: Option<GroupSizes>,
-    /// Present where the steps of messages are noted.
-    read_texts: Option<ReadTexts>,
+    /// Which steps of messages are noted.
+    noted: Noted,
     /// With its step, while there is one.
     recorder: Option<Recorder>,
     /// A step began and did not finish: what is kept may say more than the rows.
@@ -115,7 +118,15 @@ impl Machine {
 
     /// Notes what happens to messages ([`Step::take_events`]), with what `read` finds in a content.
     pub fn noting_events(self, read: ReadTexts) -> Machine {
-        Machine { read_texts: Some(read), ..self }
+        let noted = Noted { texts: Some(read), events: true, ..self.noted };
+        Machine { noted, ..self }
+    }
+
+    /// Notes what happens to messages in which `read` finds a trace ([`Step::take_traced`]), with what `texts`
+    /// finds in a content.
+    pub fn noting_traces(self, texts: ReadTexts, read: ReadTraceContext) -> Machine {
+        let noted = Noted { texts: Some(texts), traces: Some(read), ..self.noted };
+        Machine { noted, ..self }
     }
 
     /// Begins a step over rows that hold every entry applied so far.
@@ -125,13 +136,15 @@ impl Machine {
         }
         if self.entities.len() > ENTITIES_CACHED_MAX {
             self.entities.clear();
+            let recorder = self.recorder.as_mut();
+            recorder.and_then(|recorder| recorder.traces.as_mut()).map(Traces::unfollow_all);
         }
         if self.topics.len() > TOPICS_CACHED_MAX {
             self.topics.clear();
         }
         self.unfinished = true;
         let mut view = View::new(rows);
-        view.recorder = self.recorder.take().or_else(|| self.read_texts.map(Recorder::new));
+        view.recorder = self.recorder.take().or_else(|| Recorder::new(self.noted));
         let meta_stored = match self.meta {
             Some(meta) => Some(meta),
             None => view.meta(),
@@ -158,8 +171,8 @@ impl Machine {
 
     /// Forgets what is kept decoded, because the rows were replaced.
     pub fn reset(&mut self) {
-        let Machine { read, read_texts, .. } = *self;
-        *self = Machine { read, read_texts, ..Machine::default() };
+        let Machine { read, noted, .. } = *self;
+        *self = Machine { read, noted, ..Machine::default() };
     }
 }
 
@@ -245,6 +258,10 @@ impl<'a, R: Rows> Step<'a, R> {
             self.meta.unbroken_since = self.at;
         }
         self.meta.last_at = self.at;
+        let at = self.at;
+        if let Some(traces) = self.traces() {
+            traces.at = at;
+        }
         self.nonces = Nonces::new(entry.seed);
         (self.budget, self.cut) = (None, 0);
         let outcomes = entry.commands.into_iter().map(|command| self.command(command)).collect();
@@ -277,6 +294,16 @@ impl<'a, R: Rows> Step<'a, R> {
     /// nobody notes it ([`Machine::noting_events`]).
     pub fn take_events(&mut self) -> impl Iterator<Item = MessageEvent> {
         self.view.recorder.iter_mut().flat_map(Recorder::drain)
+    }
+
+    /// What happened in them to messages whose senders are traced, in order; nothing where nobody notes it
+    /// ([`Machine::noting_traces`]).
+    pub fn take_traced(&mut self) -> Vec<TracedStep> {
+        self.traces().map(Traces::take).unwrap_or_default()
+    }
+
+    fn traces(&mut self) -> Option<&mut Traces> {
+        self.view.recorder.as_mut()?.traces.as_mut()
     }
 
     /// The last cut that the entries so far are behind.
@@ -426,6 +453,7 @@ impl<'a, R: Rows> Step<'a, R> {
                 let stored = stored.ok_or_else(|| relocate::missing(&mut self.view, id));
                 self.view.set_cost(cost);
                 let (row, state) = stored?;
+                self.view.follow_entity(id, state.next_sequence);
                 slot.insert(Entity::stored(row, state))
             }
         };

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{ReceiverId, SequenceNumber, Span, SubQueue, Timestamp};
+use crate::{
+    Arrival, EntityId, ReceiverId, SequenceNumber, Span, SubQueue, Timestamp, TraceContext,
+};
 
 /// A step of one message's life.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +68,8 @@ pub enum LifeStep {
     DeadLettered {
         reason: Box<str>,
         description: Box<str>,
+        /// TTL-17: of one that expired, its deadline.
+        due: Option<Timestamp>,
     },
     /// TTL-9: gone.
     Expired {
@@ -73,8 +77,11 @@ pub enum LifeStep {
     },
     /// BATCH-1.
     Deleted,
-    /// FWD-4: it arrived at its destination, and is gone from here.
-    Forwarded,
+    /// FWD-4: it arrived at its destination, and is gone from here. So numbered was its shipment, and it in that.
+    Forwarded {
+        serial: u64,
+        position: u32,
+    },
     /// ENT-7: the entity is gone with all its messages.
     EntityDeleted,
 }
@@ -91,8 +98,14 @@ pub struct AcceptedMessage {
     pub expires_at: Option<Timestamp>,
     /// Of a copy in a subscription, the number its topic gave it (SEQ-9).
     pub published_as: Option<SequenceNumber>,
+    /// Of a copy, its topic.
+    pub published_by: Option<EntityId>,
     /// FWD-7.
     pub hops: u32,
+    /// Present where it came by forwarding and is told in a trace.
+    pub arrival: Option<Arrival>,
+    /// Present where it is told in its sender's trace.
+    pub trace: Option<Arc<TraceContext>>,
 }
 
 /// What a message says of itself that it is known by.
@@ -112,6 +125,13 @@ impl MessageTexts {
         let all = [message_id, correlation_id, session_id, subject, reply_to];
         all.into_iter().flatten().map(|text| text.len()).sum()
     }
+}
+
+/// What a content says that is noted.
+#[derive(Clone, Debug)]
+pub(crate) struct NotedContent {
+    pub texts: Arc<MessageTexts>,
+    pub trace: Option<Arc<TraceContext>>,
 }
 
 /// Reads them of a content; of one that cannot be read, none.
@@ -153,7 +173,9 @@ impl LifeStep {
     /// How long after its time it happened, of what has one.
     pub fn late(&self, at: Timestamp) -> Option<Span> {
         match self {
-            LifeStep::Activated { due, .. } | LifeStep::Expired { due } => Some(at.since(*due)),
+            LifeStep::Activated { due, .. }
+            | LifeStep::Expired { due }
+            | LifeStep::DeadLettered { due: Some(due), .. } => Some(at.since(*due)),
             LifeStep::LockLapsed { until, .. } => Some(at.since(*until)),
             _ => None,
         }

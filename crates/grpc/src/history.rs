@@ -160,13 +160,13 @@ fn step(event: &MessageEvent, at: Timestamp) -> Step {
             Step::LockLapsed(v1::MessageLockLapsed { late_ms, delivery_count })
         }
         LifeStep::Deferred => Step::Deferred(v1::MessageDeferred {}),
-        LifeStep::DeadLettered { reason, description } => {
+        LifeStep::DeadLettered { reason, description, due: _ } => {
             let (reason, description) = (reason.to_string(), description.to_string());
             Step::DeadLettered(v1::MessageDeadLettered { reason, description })
         }
         LifeStep::Expired { due: _ } => Step::Expired(v1::MessageExpired { late_ms }),
         LifeStep::Deleted => Step::Deleted(v1::MessageDeleted {}),
-        LifeStep::Forwarded => Step::Forwarded(v1::MessageForwarded {}),
+        LifeStep::Forwarded { serial: _, position: _ } => Step::Forwarded(v1::MessageForwarded {}),
         LifeStep::EntityDeleted => Step::EntityDeleted(v1::EntityDeletedEvent {}),
     }
 }

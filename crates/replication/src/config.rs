@@ -27,6 +27,9 @@ pub struct Config {
     pub proof: Proof,
     pub timings: Timings,
     pub limits: Limits,
+    /// [`Observer::traced`](crate::Observer::traced) is told of messages whose senders are traced. Default false:
+    /// contents are not looked at for it.
+    pub traced: bool,
     /// Threads that run Raft and its sockets. Default 2; 0 leaves it to the runtime of the caller.
     /// They also apply what is short and stays in memory; the rest of applying has threads of its
     /// own, unless that runtime has only one.
@@ -50,6 +53,7 @@ impl Config {
             proof: Proof::Nothing,
             timings: Timings::default(),
             limits: Limits::default(),
+            traced: false,
             threads: 2,
             dialler: None,
             doorkeeper: None,

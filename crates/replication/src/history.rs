@@ -25,7 +25,9 @@ impl HistoryChunk {
         let beside = |event: &MessageEvent| match &event.step {
             // Texts are the client's, and may be long. Copies of a message share them, and each is charged for them.
             LifeStep::Accepted(accepted) => ACCEPTED_BYTES + accepted.texts.bytes(),
-            LifeStep::DeadLettered { reason, description } => reason.len() + description.len(),
+            LifeStep::DeadLettered { reason, description, due: _ } => {
+                reason.len() + description.len()
+            }
             _ => 0,
         };
         let events = self.events.iter().map(|(.., event)| beside(event)).sum::<usize>();

@@ -176,6 +176,7 @@ impl Replication {
                 bytes_max => Some(Arc::new(MessageHistory::new(bytes_max))),
             },
             limits: config.limits,
+            traced: config.traced,
         };
         let starting = Mutex::default();
         let shared = Shared {

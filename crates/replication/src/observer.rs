@@ -1,6 +1,6 @@
 //! What the layer above hears.
 
-use domain::{Effect, EntityId, GroupId, Tally};
+use domain::{Effect, EntityId, GroupId, Tally, TracedStep};
 
 use crate::Channel;
 
@@ -14,6 +14,12 @@ pub trait Observer: Send + Sync + 'static {
     /// What entries that this node proposed did in entities, for metrics; by default nobody counts it.
     fn tallied(&self, group: GroupId, tallies: Vec<(EntityId, Tally)>) {
         drop((group, tallies));
+    }
+
+    /// What entries that this node proposed did to messages whose senders are traced, in order; by default nobody
+    /// tells it.
+    fn traced(&self, steps: Vec<TracedStep>) {
+        drop(steps);
     }
 
     fn leadership(&self, group: GroupId, leadership: Leadership);

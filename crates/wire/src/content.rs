@@ -4,6 +4,7 @@
 
 mod amqp;
 mod encoded;
+mod trace;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use domain::{
@@ -12,6 +13,7 @@ use domain::{
 };
 use prost::Message as _;
 
+pub use self::trace::trace_context;
 use crate::native::{properties_from_v1, value_to_v1};
 use crate::{Error, v1};
 

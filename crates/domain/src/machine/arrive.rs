@@ -5,8 +5,8 @@ use crate::forward::{reason, refuse};
 use crate::machine::Step;
 use crate::machine::publish::{self, SESSION_REASON};
 use crate::{
-    APPLY_ROWS_MAX, ARRIVALS_KEPT, Arrive, ArrivedShipment, Arriving, EntityId, EntityKind,
-    ForgetArrivals, Key, Outcome, Refusal, Row, Rows, SubQueue,
+    APPLY_ROWS_MAX, ARRIVALS_KEPT, Arrival, Arrive, ArrivedShipment, Arriving, EntityId,
+    EntityKind, ForgetArrivals, Key, Outcome, Refusal, Row, Rows, SubQueue,
 };
 
 /// What storing one message costs at most, history and fan-out aside.
@@ -79,7 +79,11 @@ impl Arrive {
             if index > 0 && step.view.left(budget) < ROWS_PER_ARRIVAL {
                 break;
             }
-            match arrive(step, self.destination, arriving) {
+            let (source, serial, position) = (self.source, self.serial, shipment.done);
+            step.view.set_arrival(Some(Arrival { source, serial, position }));
+            let arrived = arrive(step, self.destination, arriving);
+            step.view.set_arrival(None);
+            match arrived {
                 Ok(()) => (),
                 Err(unfit) if unfit.for_now => break, // RULE-42.
                 Err(unfit) if unfit.for_space && waits => break, // FWD-14: until there is room.

@@ -39,6 +39,7 @@ impl<R: Rows> Step<'_, R> {
         let properties = self.view.level.settled(properties);
         let row = EntityRow { name, properties, specifics, created_at, updated_at };
         self.machine.entities.insert(id, Entity::created(row, self.at));
+        self.view.follow_entity(id, SequenceNumber::FIRST);
         self.tell_window(id, Span::MAX);
         Ok(Outcome::Done)
     }
@@ -65,6 +66,7 @@ impl<R: Rows> Step<'_, R> {
             let (queue, number) = (entity.main(), SequenceNumber::MIN);
             entity.view.note_event(entity.row, queue, number, || LifeStep::EntityDeleted);
         }
+        self.view.forget_traces(id);
         let gone = self.machine.entities.remove(&id);
         if let Some(entity) = &gone
             && !entity.tally.is_empty()

@@ -4,8 +4,6 @@
 
 mod unmatched;
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
 pub(super) use self::unmatched::go_on;
@@ -18,7 +16,7 @@ use crate::machine::place::Move;
 use crate::machine::rules::{Copy, Made};
 use crate::{
     AcceptedMessage, COPIES_MAX, ContentHeader, DeadlineKind, Deed, EntityId, Fired, Key, LifeStep,
-    MessageRow, MessageTexts, NewMessage, Outcome, Properties, Refusal, Row, Rows, ScheduledRow,
+    MessageRow, NewMessage, NotedContent, Outcome, Properties, Refusal, Row, Rows, ScheduledRow,
     Send, SequenceNumber, SessionId, Span, Subject, SystemProperty, SystemValue, Timestamp, Travel,
     UnmatchedRow, Value,
 };
@@ -193,7 +191,6 @@ fn activate<R: Rows>(topic: &mut EntityStep<'_, R>, deadline: Deadline) -> Publi
     messages.deadlines().remove(DeadlineKind::Scheduled, due, scheduled);
     let row = messages.view.stored_scheduled(messages.id, scheduled);
     messages.leave_schedule(scheduled, &row, Move::Activate);
-    let content = messages.view.take_body(messages.id, scheduled);
     messages.state.counts.published += 1;
     messages.tally.count(Deed::Published);
     messages.tally.count(Deed::Activated);
@@ -208,6 +205,7 @@ fn activate<R: Rows>(topic: &mut EntityStep<'_, R>, deadline: Deadline) -> Publi
         due,
         expires_at,
     });
+    let content = topic.view.take_body(topic.id, scheduled);
     let (at, topic) = (topic.at, topic.id);
     let ScheduledRow { size_bytes, header_bytes, ttl, session, travel, .. } = row;
     Published {
@@ -358,18 +356,20 @@ impl Published {
         if let Some(since) = &mut step.since {
             since.note_copies(copies.len());
         }
-        let texts = step.view.texts_to_note(&self.content);
-        if texts.is_some()
+        let noted = step.view.content_to_note(&self.content);
+        if let Some(noted) = &noted
             && let Ok(topic) = step.open(self.topic)
         {
             let copies = u32::try_from(copies.len()).unwrap_or(u32::MAX);
+            let queue = topic.main();
+            topic.view.follow_trace(queue, self.number, noted, self.at);
             let step = || LifeStep::Published { copies };
-            topic.view.note_event(topic.row, topic.main(), self.number, step);
+            topic.view.note_event(topic.row, queue, self.number, step);
         }
         for copy in copies {
             let subscription = step.open(copy.subscription);
             let mut subscription = subscription.expect("a topic's subscription is there");
-            self.copy_to(&mut subscription, copy.made, texts.clone());
+            self.copy_to(&mut subscription, copy.made, noted.clone());
         }
     }
 
@@ -406,7 +406,7 @@ impl Published {
         &self,
         subscription: &mut EntityStep<'_, R>,
         made: Made,
-        texts: Option<Arc<MessageTexts>>,
+        noted: Option<NotedContent>,
     ) {
         let number = subscription.next_sequence();
         let requires_session = subscription.properties().requires_session;
@@ -451,13 +451,16 @@ impl Published {
         subscription.tally.accepted(message.size_bytes);
         subscription.state.size_bytes += u64::from(message.size_bytes);
         let mut messages = subscription.messages();
-        if let Some(texts) = texts {
+        if let Some(NotedContent { texts, trace }) = noted {
             let accepted = AcceptedMessage {
                 texts,
+                trace,
+                arrival: None,
                 size_bytes: self.size_bytes,
                 scheduled_for: None,
                 expires_at: Some(messages.row.expires_at(&message)),
                 published_as: Some(self.number),
+                published_by: Some(self.topic),
                 hops: message.travel.as_ref().map_or(0, |travel| travel.hops),
             };
             let queue = messages.main();

@@ -58,6 +58,7 @@ impl Depart {
                 step.view.delete(Key::EntityState(id));
             }
             step.tallies.push((id, gone.tally));
+            step.view.forget_traces(id);
             let hidden = HiddenEntity { row: gone.row, state: gone.state };
             step.set_relocation(id, number, RelocationState::Departing { to, hidden });
             step.effects.push(Effect::Deleted { entity: id });

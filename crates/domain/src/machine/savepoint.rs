@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::machine::Step;
 use crate::machine::entity::Entity;
 use crate::machine::nonce::Nonces;
-use crate::machine::recorder::Recorder;
+use crate::machine::recorder::{Recorded, Recorder};
 use crate::{EntityId, Rows};
 
 /// Where a step stood.
@@ -17,7 +17,7 @@ pub(super) struct Savepoint {
     touched: usize,
     nonces: Nonces,
     /// Steps of messages noted.
-    events: usize,
+    recorded: Recorded,
     tallies: usize,
 }
 
@@ -59,7 +59,7 @@ impl<R: Rows> Step<'_, R> {
             watched: self.watched.len(),
             touched: self.touched.len(),
             nonces: self.nonces.clone(),
-            events: self.view.recorder.as_ref().map_or(0, Recorder::len),
+            recorded: self.view.recorder.as_ref().map(Recorder::recorded).unwrap_or_default(),
             tallies: self.tallies.len(),
         }
     }
@@ -85,7 +85,7 @@ impl<R: Rows> Step<'_, R> {
         self.nonces = savepoint.nonces;
         self.tallies.truncate(savepoint.tallies);
         if let Some(recorder) = &mut self.view.recorder {
-            recorder.truncate(savepoint.events);
+            recorder.truncate(savepoint.recorded);
         }
     }
 

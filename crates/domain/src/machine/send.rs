@@ -96,15 +96,24 @@ impl<R: Rows> EntityStep<'_, R> {
         message: &NewMessage,
         hops: u32,
     ) {
-        let Some(texts) = self.view.texts_to_note(&message.content) else { return };
+        let Some(noted) = self.view.content_to_note(&message.content) else { return };
         // FWD-14: on its way to another entity it waits there.
         let waits = queue.sub == SubQueue::Main;
         let scheduled_for = message.scheduled_at.filter(|due| waits && *due > self.at);
         let ttl = message.ttl.unwrap_or(Span::MAX).min(self.row.properties.default_ttl);
         let expires_at = scheduled_for.is_none().then(|| self.at.plus(ttl));
         let (size_bytes, published_as) = (message.size_bytes, None);
-        let accepted =
-            AcceptedMessage { texts, size_bytes, scheduled_for, expires_at, published_as, hops };
+        let accepted = AcceptedMessage {
+            texts: noted.texts,
+            size_bytes,
+            scheduled_for,
+            expires_at,
+            published_as,
+            published_by: None,
+            hops,
+            arrival: self.view.arrival(),
+            trace: noted.trace,
+        };
         self.view.note_event(self.row, queue, number, || LifeStep::Accepted(accepted.into()));
     }
 

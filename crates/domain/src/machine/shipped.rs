@@ -24,7 +24,7 @@ impl Shipped {
             let stored = messages.places().set_aside(queue, number);
             let Some(Refused { reason, description, .. }) = why else {
                 let detached = messages.places().detach(stored, Move::Arrive);
-                messages.note(&detached, || LifeStep::Forwarded);
+                messages.note(&detached, || LifeStep::Forwarded { serial, position });
                 messages.remove(detached);
                 messages.state.counts.moved += 1;
                 messages.tally.count(Deed::Forwarded);

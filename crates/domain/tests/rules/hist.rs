@@ -49,7 +49,7 @@ fn told(event: &MessageEvent) -> String {
         LifeStep::DeadLettered { reason, .. } => format!("dead-lettered {reason}"),
         LifeStep::Expired { due } => format!("expired due {}", instant(*due)),
         LifeStep::Deleted => "deleted".to_owned(),
-        LifeStep::Forwarded => "forwarded".to_owned(),
+        LifeStep::Forwarded { .. } => "forwarded".to_owned(),
         LifeStep::EntityDeleted => "entity deleted".to_owned(),
     };
     format!("{sub}{} {step}", event.number)

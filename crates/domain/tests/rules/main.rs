@@ -52,6 +52,7 @@ mod sess_limits;
 mod state;
 mod time;
 mod told;
+mod traced;
 mod ttl;
 mod ttl_entity;
 mod ttl_moved;

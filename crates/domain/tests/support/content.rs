@@ -2,7 +2,7 @@
 //! number, and a broker property.
 
 use bytes::Bytes;
-use domain::{ContentHeader, MessageTexts, SystemProperty, Value};
+use domain::{ContentHeader, MessageTexts, SystemProperty, TraceContext, Value};
 
 /// What rules see of such a content. What is none has no properties.
 pub fn read(content: &Bytes) -> Option<ContentHeader> {
@@ -37,4 +37,11 @@ pub fn texts(content: &Bytes) -> MessageTexts {
         subject: text(SystemProperty::Subject),
         reply_to: text(SystemProperty::ReplyTo),
     }
+}
+
+/// The trace that such a content names: `traceparent=…`.
+pub fn trace(content: &Bytes) -> Option<TraceContext> {
+    let header = read(content)?;
+    let Some(Value::String(parent)) = header.properties.get("traceparent") else { return None };
+    TraceContext::sampled(parent, None)
 }

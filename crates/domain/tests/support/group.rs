@@ -4,9 +4,9 @@
 //! happens to messages, and the second does not: that changes nothing (HIST-1).
 
 use domain::{
-    Changes, Command, CreateQueue, Effect, EntityId, Entry, FEATURE_LEVEL_KNOWN, Key, Machine,
-    MemoryRows, MessageEvent, Outcome, QueueProperties, Row, Rows, SessionCommand, Timestamp,
-    Write,
+    Changes, Command, CreateQueue, Effect, EntityId, Entry, FEATURE_LEVEL_KNOWN, Key, LifeStep,
+    Machine, MemoryRows, MessageEvent, Outcome, QueueProperties, Row, Rows, SessionCommand,
+    Timestamp, TraceContext, TracedStep, Write,
 };
 
 use crate::support::lives::Lives;
@@ -21,7 +21,7 @@ pub const QUEUE: EntityId = EntityId(7);
 pub struct Group {
     pub rows: MemoryRows,
     pub now: Timestamp,
-    machine: Machine,
+    pub machine: Machine,
     /// Rows as fresh machines leave them, one entry to a step.
     plain: MemoryRows,
     /// Where the log starts.
@@ -36,6 +36,8 @@ pub struct Group {
     /// What was told of messages, until somebody takes it.
     pub events: Vec<MessageEvent>,
     lives: Lives,
+    /// What was told of messages whose senders are traced, until somebody takes it.
+    pub traced: Vec<TracedStep>,
 }
 
 impl Group {
@@ -49,7 +51,9 @@ impl Group {
     pub fn over(rows: MemoryRows) -> Group {
         Group {
             now: EPOCH,
-            machine: Machine::reading(content::read).noting_events(content::texts),
+            machine: Machine::reading(content::read)
+                .noting_events(content::texts)
+                .noting_traces(content::texts, content::trace),
             plain: rows.clone(),
             base: rows.clone(),
             log: Vec::new(),
@@ -59,6 +63,7 @@ impl Group {
             timers: invariants::Timers::default(),
             events: Vec::new(),
             lives: Lives::default(),
+            traced: Vec::new(),
             rows,
         }
     }
@@ -99,17 +104,22 @@ impl Group {
         let mut step = self.machine.step(&self.rows);
         let outcomes: Vec<_> = entries.iter().map(|entry| step.apply(entry.clone())).collect();
         let events: Vec<MessageEvent> = step.take_events().collect();
+        let traced = step.take_traced();
         let changes = step.finish();
         check_writes(&self.rows, &changes);
         self.written = changes.writes.len();
         self.rows.erase(&changes.erased);
         self.rows.write(changes.writes);
 
-        let mut plain_effects = Vec::new();
+        let (mut plain_effects, mut plain_traced) = (Vec::new(), Vec::new());
         for (entry, expected) in entries.iter().zip(&outcomes) {
-            let mut machine = Machine::reading(content::read);
+            // One that was not there before, and notes no other steps.
+            let machine = Machine::reading(content::read);
+            let mut machine = machine.noting_traces(content::texts, content::trace);
             let mut step = machine.step(&self.plain);
             let plain = step.apply(entry.clone());
+            assert_eq!(step.take_events().count(), 0);
+            plain_traced.extend(step.take_traced());
             let changes = step.finish();
             check_writes(&self.plain, &changes);
             check_refusal(&self.plain, entry, &plain, &changes);
@@ -120,6 +130,12 @@ impl Group {
             plain_effects.extend(changes.effects);
         }
         assert_same_rows(&self.rows, &self.plain, "several entries in a step, or one");
+        assert_eq!(
+            told_by_rows(&traced),
+            told_by_rows(&plain_traced),
+            "who was there, and who looks it up, tell of the same steps in the same traces"
+        );
+        self.traced.extend(traced);
         assert_eq!(changes.effects, plain_effects, "effects depend on how entries are grouped");
 
         for effect in &changes.effects {
@@ -173,6 +189,13 @@ impl Drop for Group {
 }
 
 /// Distinct for every place in the log.
+/// What is told of steps by whoever looks up what was before them. Of what goes with its entity only who was there
+/// tells.
+fn told_by_rows(steps: &[TracedStep]) -> Vec<(&MessageEvent, &TraceContext)> {
+    let is_told = |step: &&TracedStep| step.event.step != LifeStep::EntityDeleted;
+    steps.iter().filter(is_told).map(|step| (&step.event, &*step.message.context)).collect()
+}
+
 fn seed(place: usize) -> [u8; 16] {
     (place as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes()
 }

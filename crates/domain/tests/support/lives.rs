@@ -100,7 +100,7 @@ impl Lives {
             }
             LifeStep::Completed { .. } => drop(end(self, &LOCKED)),
             LifeStep::Expired { .. } => drop(end(self, &anywhere)),
-            LifeStep::Deleted | LifeStep::Forwarded => drop(end(self, &[waiting])),
+            LifeStep::Deleted | LifeStep::Forwarded { .. } => drop(end(self, &[waiting])),
             LifeStep::EntityDeleted => self.standing.retain(|(entity, ..), _| *entity != life.0),
         }
     }

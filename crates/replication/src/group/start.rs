@@ -42,6 +42,8 @@ pub(crate) struct Site {
     pub timings: Timings,
     pub limits: Limits,
     pub history: Option<Arc<MessageHistory>>,
+    /// As [`crate::Config::traced`] has it.
+    pub traced: bool,
 }
 
 impl Site {
@@ -75,6 +77,7 @@ impl Site {
         let opened = Replica::open(group, self.rows.clone(), self.observer.clone());
         let mut replica = opened.map_err(|error| storage(error.to_string()))?;
         replica.history = self.history.clone();
+        replica.traced = self.traced;
         let replica = Arc::new(replica);
         let held_by_all = Arc::new(AtomicU64::new(0));
         let confirmation = Confirmation::default();

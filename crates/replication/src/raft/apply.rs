@@ -42,6 +42,10 @@ impl Applier {
             Some(_) => machine.noting_events(wire::content::texts),
             None => machine,
         };
+        let machine = match replica.traced {
+            true => machine.noting_traces(wire::content::texts, wire::content::trace_context),
+            false => machine,
+        };
         Applier { rows: replica.store.machine(replica.group), replica, machine, gapless }
     }
 
@@ -76,7 +80,7 @@ impl Applier {
         let mut mark = self.replica.applied();
         let mut replies = Vec::with_capacity(batch.len());
         let first_index = mark.applied.map_or(0, |id| id.index + 1);
-        let mut happened = Vec::new();
+        let (mut happened, mut traced) = (Vec::new(), Vec::new());
         let mut step = self.machine.step(&self.rows);
         let cut_before = step.last_cut();
         for (entry, responder) in batch {
@@ -98,6 +102,11 @@ impl Applier {
                     let outcomes = step.apply(decoded);
                     let (index, at) = (entry.log_id.index, step.at());
                     happened.extend(step.take_events().map(|event| (index, at, event)));
+                    let steps = step.take_traced();
+                    // Who proposed an entry tells of it: so each step is told once at most in all of the cluster.
+                    if responder.is_some() {
+                        traced.extend(steps);
+                    }
                     outcomes
                 }
                 Payload::Membership(membership) => {
@@ -136,6 +145,9 @@ impl Applier {
 
         if !changes.tallies.is_empty() {
             self.replica.observer.tallied(self.replica.group, changes.tallies);
+        }
+        if !traced.is_empty() {
+            self.replica.observer.traced(traced);
         }
         if self.replica.leading.load(Ordering::Acquire) && !changes.effects.is_empty() {
             self.replica.observer.applied(self.replica.group, changes.effects);

@@ -50,6 +50,8 @@ pub(crate) struct Replica {
     pub cuts: Cuts,
     /// Present where it is recorded what happens to messages.
     pub history: Option<Arc<MessageHistory>>,
+    /// The observer is told of messages whose senders are traced.
+    pub traced: bool,
     /// Set once Raft runs. Before, a snapshot is only asked for to learn what the rows hold.
     running: AtomicBool,
 }
@@ -82,6 +84,7 @@ impl Replica {
             exports_begun: AtomicU64::new(0),
             cuts: Cuts::default(),
             history: None,
+            traced: false,
             running: AtomicBool::new(false),
         })
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use domain::{ContentHeader, Span, SystemProperty, Timestamp, Value};
 
 use super::encoded::{Input, Plain};
+use super::trace;
 
 /// With what an AMQP message begins: that of a described value.
 pub(super) const FORMAT: u8 = 0;
@@ -42,6 +43,38 @@ pub(super) fn texts(content: &[u8]) -> BTreeMap<SystemProperty, String> {
         }
     }
     BTreeMap::new()
+}
+
+/// What names a trace among the application's properties; the sections behind them are not looked at.
+pub(super) fn trace(content: &[u8]) -> trace::TraceProperties {
+    let mut found = trace::TraceProperties::default();
+    let mut input = Input(content);
+    while let Some((descriptor, section)) = input.value().and_then(|value| value.section()) {
+        match number(descriptor) {
+            Some(APPLICATION_PROPERTIES) => {
+                // What is malformed is as good as absent.
+                let _ = of_trace(section, &mut found);
+                break;
+            }
+            Some(HEADER..APPLICATION_PROPERTIES) => (),
+            _ => break,
+        }
+    }
+    found
+}
+
+/// Some clients write names and values as binaries.
+fn of_trace(section: Plain<'_>, found: &mut trace::TraceProperties) -> Option<()> {
+    let mut entries = section.elements()?;
+    while !entries.is_empty() {
+        let (key, value) = (entries.value()?, entries.value()?);
+        let Some((key, value)) = key.plain().zip(value.plain()) else { continue };
+        if let Some(place) = key.characters().and_then(|name| found.place(name)) {
+            *place =
+                value.characters().and_then(|text| Some(str::from_utf8(text).ok()?.to_owned()));
+        }
+    }
+    Some(())
 }
 
 /// A section's descriptor. Its symbol is rare, and allowed.

@@ -169,6 +169,11 @@ impl<'a> Plain<'a> {
         }
     }
 
+    /// Of a string, a symbol or a binary, as they stand.
+    pub fn characters(self) -> Option<&'a [u8]> {
+        matches!(self.code, 0xa0 | 0xb0 | 0xa1 | 0xb1 | 0xa3 | 0xb3).then_some(self.content)
+    }
+
     /// Any integer, and the milliseconds of a timestamp.
     pub fn integer(self) -> Option<i64> {
         Some(match self.value()? {

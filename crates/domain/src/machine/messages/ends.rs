@@ -72,7 +72,7 @@ impl<R: Rows> Messages<'_, R> {
         self.tally.late(self.at.since(due));
         if self.row.properties.dead_letter_on_expiration {
             self.tally.count(Deed::DeadLetteredExpired);
-            self.explain_and_move(detached, EXPIRED_REASON, EXPIRED_DESCRIPTION);
+            self.explain_and_move(detached, EXPIRED_REASON, EXPIRED_DESCRIPTION, Some(due));
             return Fate::DeadLettered;
         }
         self.tally.count(Deed::Expired);
@@ -105,7 +105,7 @@ impl<R: Rows> Messages<'_, R> {
             detached.message.delivery_count
         );
         self.tally.count(Deed::DeadLetteredExhausted);
-        self.explain_and_move(detached, DELIVERED_REASON, &description);
+        self.explain_and_move(detached, DELIVERED_REASON, &description, None);
         Fate::DeadLettered
     }
 }
@@ -119,32 +119,48 @@ impl<R: Rows> Messages<'_, R> {
         self.state.resized(before, message.size_bytes);
     }
 
-    pub fn explain_and_move(&mut self, mut detached: Detached, reason: &str, description: &str) {
+    /// `due`: of one that expired, its deadline.
+    fn explain_and_move(
+        &mut self,
+        mut detached: Detached,
+        reason: &str,
+        description: &str,
+        due: Option<Timestamp>,
+    ) {
         self.explain(&mut detached.message, reason, description);
-        self.dead_letter(detached);
+        self.move_out(detached, due);
     }
 
     /// FWD-8: where it was to go did not take it, or is gone.
     pub fn unforwarded(&mut self, detached: Detached, reason: &str, description: &str) {
         self.tally.count(Deed::DeadLetteredUnforwarded);
-        self.explain_and_move(detached, reason, description);
+        self.explain_and_move(detached, reason, description, None);
     }
 
     /// Moves a message of the main queue to the dead-letter queue, in one step (DLQ-14): number,
     /// enqueue time and delivery count stay (SEQ-11, DLQ-10), the deadline becomes information
     /// (TTL-18).
     pub fn dead_letter(&mut self, detached: Detached) {
+        self.move_out(detached, None);
+    }
+
+    fn move_out(&mut self, detached: Detached, due: Option<Timestamp>) {
+        self.note(&detached, || dead_lettered(&detached.message, due));
         let Detached { queue, number, mut message, .. } = detached;
         self.delete_row(queue, number, &message);
         message.session = None; // DLQ-11. Its content still names it.
-        self.enter_dead_letter(number, message);
+        self.insert_dead_letter(number, message);
     }
 
     /// Puts a message that is nowhere else into the dead-letter queue.
-    pub fn enter_dead_letter(&mut self, number: SequenceNumber, mut message: MessageRow) {
-        (message.deferred, message.was_scheduled) = (false, false); // DLQ-10.
-        let step = || dead_lettered(&message);
+    pub fn enter_dead_letter(&mut self, number: SequenceNumber, message: MessageRow) {
+        let step = || dead_lettered(&message, None);
         self.view.note_event(self.row, QueueId::main(self.id), number, step);
+        self.insert_dead_letter(number, message);
+    }
+
+    fn insert_dead_letter(&mut self, number: SequenceNumber, mut message: MessageRow) {
+        (message.deferred, message.was_scheduled) = (false, false); // DLQ-10.
         let ttl = self.row.properties.default_ttl;
         if message.lifetime == Lifetime::Derived && !ttl.is_max() {
             let expires_at = message.enqueued_at.plus(ttl);
@@ -158,7 +174,7 @@ impl<R: Rows> Messages<'_, R> {
     /// one step (DLQ-14, DLQ-16).
     pub fn fail_transfer(&mut self, mut detached: Detached, reason: &str, description: &str) {
         self.explain(&mut detached.message, reason, description);
-        self.note(&detached, || dead_lettered(&detached.message));
+        self.note(&detached, || dead_lettered(&detached.message, None));
         self.tally.count(Deed::DeadLetteredUnforwarded);
         let Detached { queue, number, message, .. } = detached;
         self.delete_row(queue, number, &message);
@@ -215,7 +231,7 @@ impl<R: Rows> Messages<'_, R> {
 }
 
 /// As the message tells it itself (DLQ-8).
-fn dead_lettered(message: &MessageRow) -> LifeStep {
+fn dead_lettered(message: &MessageRow, due: Option<Timestamp>) -> LifeStep {
     let told = |name| match message.overlay.as_ref().and_then(|overlay| overlay.set.get(name)) {
         Some(Value::String(text)) => text.as_str().into(),
         _ => Box::default(),
@@ -223,5 +239,6 @@ fn dead_lettered(message: &MessageRow) -> LifeStep {
     LifeStep::DeadLettered {
         reason: told(DEAD_LETTER_REASON),
         description: told(DEAD_LETTER_ERROR_DESCRIPTION),
+        due,
     }
 }

@@ -1,5 +1,6 @@
 //! Messages as they are sent, byte by byte.
 
+use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
@@ -178,4 +179,25 @@ proptest! {
         let framed = [&[0, 0x53, 0x74][..], &bytes].concat();
         let _ = (header(&bytes), header(&framed), texts(&bytes), texts(&framed));
     }
+}
+
+/// The SDKs for Python write names and values as binaries, the others as strings.
+#[test]
+fn a_trace_is_read_of_application_properties_in_either_form() {
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let binary = |text: &str| [&[0xa0, text.len() as u8], text.as_bytes()].concat();
+    let header = list(0x70, &[&[0x41]]);
+    let body = [&[0, 0x53, 0x75][..], &binary("traceparent")].concat();
+    for write in [string as fn(&str) -> Vec<u8>, symbol, binary] {
+        let parts = [write("kept"), vec![0x41], write("Diagnostic-Id"), write(parent)];
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        let properties = section(0x74, 0xc1, &parts);
+        let content = Bytes::from([&header[..], &properties, &body].concat());
+        let found = crate::content::trace_context(&content).expect("it is sampled");
+        assert_eq!(found.parent.to_string(), "b7ad6b7169203331");
+        let cut = content.slice(..header.len() + 20);
+        assert_eq!(crate::content::trace_context(&cut), None);
+    }
+    let without = Bytes::from([&header[..], &body].concat());
+    assert_eq!(crate::content::trace_context(&without), None);
 }
