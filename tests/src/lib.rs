@@ -4,6 +4,7 @@
 mod amqp;
 mod amqp_transaction;
 mod cluster;
+mod collector;
 mod document;
 mod http_2_client;
 mod http_client;
@@ -21,6 +22,7 @@ pub use amqp::{AmqpClient, AmqpNode, AmqpReply};
 pub use amqp_transaction::{AmqpCoordinator, AmqpVerdict, refusal, within};
 pub use chaos::free_ports;
 pub use cluster::{Cluster, Settings, authority, cert, mayfly, sign};
+pub use collector::{CollectedSpan, Collector, tree};
 pub use document::{Block, Document, Link};
 pub use http_2_client::{Http2Answer, Http2Client};
 pub use http_client::{HttpAnswer, ask};

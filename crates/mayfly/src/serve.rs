@@ -74,6 +74,20 @@ pub struct ServeArgs {
     /// Keep in memory what happens to messages, up to that size; on every node or on none
     #[arg(long, env = "MAYFLY_MESSAGE_HISTORY", value_name = "MEBIBYTES")]
     pub message_history: Option<usize>,
+    /// The OpenTelemetry collector (OTLP over HTTP) that is told what becomes of traced messages
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
+    pub otlp_endpoint: Option<String>,
+    /// What is sent along with every request to it
+    #[arg(
+        long,
+        env = "OTEL_EXPORTER_OTLP_HEADERS",
+        hide_env_values = true,
+        value_name = "NAME=VALUE,…"
+    )]
+    pub otlp_headers: Option<String>,
+    /// As which service the node's spans are told
+    #[arg(long, env = "OTEL_SERVICE_NAME", value_name = "NAME")]
+    pub service_name: Option<String>,
     /// Where the native API listens
     #[arg(long, env = "MAYFLY_GRPC", value_name = "ADDRESS:PORT")]
     pub grpc: Option<String>,

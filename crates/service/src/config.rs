@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::{Arriving, NodeRow, Outgoing};
+use spans::SpanQueue;
 
 use crate::certificates::CertificateEnds;
 use crate::clock::Skew;
@@ -33,6 +34,9 @@ pub struct Config {
     pub faults_allowed: bool,
     /// Most entities with metrics of their own; the rest are summed. Default 1,000.
     pub metrics_entities_max: usize,
+    /// Takes what is told of traced messages. Default nobody does; where somebody does,
+    /// [`replication::Config::traced`] is to be set.
+    pub spans: Option<SpanQueue>,
     /// As `cluster status` shows it: "synced" or "replicated".
     pub durability: &'static str,
     /// What an operator is to know of how this node was set up, shown in `cluster status` when this node
@@ -123,6 +127,7 @@ impl Config {
             faults_allowed: false,
             note: None,
             metrics_entities_max: METRICS_ENTITIES_MAX,
+            spans: None,
             durability: "synced",
             version: env!("CARGO_PKG_VERSION"),
             certificates: CertificateEnds::default(),

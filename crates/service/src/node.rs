@@ -6,13 +6,14 @@ use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Weak};
 
-use domain::{Effect, EntityId, GroupId, Tally};
+use domain::{Effect, EntityId, GroupId, Tally, TracedStep};
 use futures::future::join_all;
 use parking_lot::Mutex;
 use replication::{
     Channel, Clocks, Incoming, Leadership, NodeDescription, Observer, Replication,
     ReplicationHolders,
 };
+use spans::SpanQueue;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -86,6 +87,7 @@ struct Listener {
     channels: mpsc::Sender<(u64, Channel)>,
     leader_changes: mpsc::Sender<(Instant, GroupId)>,
     about: AboutNode,
+    spans: Option<SpanQueue>,
 }
 
 impl Observer for Listener {
@@ -97,6 +99,12 @@ impl Observer for Listener {
 
     fn tallied(&self, group: GroupId, tallies: Vec<(EntityId, Tally)>) {
         self.groups.tallies.add(group, &tallies);
+    }
+
+    fn traced(&self, steps: Vec<TracedStep>) {
+        if let Some(spans) = &self.spans {
+            spans.tell(steps);
+        }
     }
 
     fn leadership(&self, group: GroupId, leadership: Leadership) {
@@ -141,6 +149,7 @@ impl Node {
             channels: channels_end,
             leader_changes: leader_changes_end,
             about: AboutNode::new(&config),
+            spans: config.spans.clone(),
         });
         Node { config, listener, new_groups, channels, leader_changes }
     }

@@ -30,8 +30,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("definitions", &["arm-template", "domain"]),
     // What clients are made to meet: of `definitions` how durations are written, of `wire` what filters read.
     ("fault-rules", &["definitions", "domain", "wire"]),
-    // Of `auth` the keys of an entity, as its description has them.
-    ("service", &["auth", "domain", "engine", "fault-rules", "replication", "wire"]),
+    // What is told of traced messages, and to whom: steps of `domain`, however they came about.
+    ("spans", &["domain"]),
+    // Of `auth` the keys of an entity, as its description has them; of `spans` the queue to its exporter.
+    ("service", &["auth", "domain", "engine", "fault-rules", "replication", "spans", "wire"]),
     // Of `auth` what a certificate says of its holder.
     ("transport", &["auth"]),
     // Beside what front ends do: who did it, and what came of it.
@@ -122,6 +124,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "remote",
             "replication",
             "service",
+            "spans",
             "store",
             "transport",
             "wire",
@@ -137,7 +140,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tonic", &["replication", "grpc", "client", "remote", "load", "chaos"]),
     ("tonic-health", &["grpc", "client"]),
     ("tonic-prost", &["replication", "grpc", "client", "load", "chaos"]),
-    ("prost", &["wire", "replication", "grpc", "client", "load", "chaos"]),
+    ("prost", &["wire", "replication", "grpc", "client", "load", "chaos", "spans"]),
     ("axum", &["console", "http"]),
     ("maud", &["console"]),
     ("hyper", &["http"]),
@@ -146,9 +149,9 @@ const HOMES: &[(&str, &[&str])] = &[
     ("x509-cert", &["mayfly", "transport"]),
     // Where backups are kept, and what they are sealed with. It chooses the provider of TLS, no more.
     ("object_store", &["backup"]),
-    ("reqwest", &["backup"]),
+    ("reqwest", &["backup", "spans"]),
     ("ring", &["backup"]),
-    ("rustls", &["backup", "transport"]),
+    ("rustls", &["backup", "spans", "transport"]),
     ("rustls-native-certs", &["transport"]),
     ("tokio-rustls", &["transport"]),
     ("hdrhistogram", &["workload"]),
@@ -159,6 +162,7 @@ const HOMES: &[(&str, &[&str])] = &[
         &[
             "replication",
             "service",
+            "spans",
             "transport",
             "amqp",
             "amqp-client",

@@ -37,6 +37,7 @@ const CHAPTERS: &[(&str, fn())] = &[
     ("Refused proofs and the audit trail", audit::describe),
     ("Clients and their limits", limits::describe),
     ("Faults that clients meet", fault_rules::describe),
+    ("Traced messages", spans::describe),
     ("The process", http::describe_metrics),
 ];
 

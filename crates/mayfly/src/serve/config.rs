@@ -91,6 +91,8 @@ pub struct Config {
     pub message_history_bytes: usize,
     /// So many have metrics of their own.
     pub metrics_entities_max: usize,
+    /// Absent: traced messages are told of to nobody.
+    pub tracing: Option<TracingConfig>,
     pub fault_injection: FaultInjection,
     pub log: LogConfig,
     pub audit: AuditConfig,
@@ -231,6 +233,14 @@ pub struct FaultInjection {
     pub sync_delay_file: Option<PathBuf>,
     /// Other nodes are reached through it.
     pub peer_proxy: Option<String>,
+}
+
+/// `[tracing]`: to whom it is told what becomes of traced messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TracingConfig {
+    pub endpoint: spans::Endpoint,
+    pub headers: spans::Headers,
+    pub service: String,
 }
 
 /// `[log]`: what the node writes to standard error.

@@ -14,6 +14,7 @@ use replication::{Dialler, Proof, Replication};
 use service::{
     Broker, CertificateEnds, ClockConfig, Founding, IdleConfig, NodeHolders, RunningNode, Skew,
 };
+use spans::Exporter;
 use store::{DataDir, Durability, Founders, Identity, LogStore, Provenance, RowStore};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -22,6 +23,7 @@ use transport::{Encryption, Shown, Tls, TlsError};
 
 use super::config::{
     Addresses, AuditConfig, ClientCertificates, Config, ListenConfig, PeerTlsFiles, TlsFiles,
+    TracingConfig,
 };
 use super::front_ends::{FrontEnds, Ports, Records};
 use super::peer_tls::PeerTls;
@@ -29,7 +31,7 @@ use super::peer_way::PeerWay;
 use super::{certificate, disk, fault_injection, handles, join, private, process, telemetry};
 use crate::emulator::Entities;
 use crate::files::{self, Existing, Readers};
-use crate::terminal::AllStopped;
+use crate::terminal::{self, AllStopped};
 
 /// How long open calls may take to be answered when the node ends.
 const FRONTS_END_WITHIN: Duration = Duration::from_secs(3);
@@ -37,6 +39,8 @@ const FRONTS_END_WITHIN: Duration = Duration::from_secs(3);
 const NODE_ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// What is told of the last calls is written within this.
 const TRAIL_ENDS_WITHIN: Duration = Duration::from_secs(2);
+/// What is told of the last messages reaches the collector within this, or not at all.
+const SPANS_END_WITHIN: Duration = Duration::from_secs(2);
 /// What still runs when the node has ended lets go of the databases within moments.
 const CLOSED_WITHIN: Duration = Duration::from_secs(3);
 const CLOSE_LOOK: Duration = Duration::from_millis(5);
@@ -94,8 +98,10 @@ pub async fn run(
     };
     let databases = (log.clone(), rows.clone());
     let ends = CertificateEnds::default();
+    let exporter = exporter(&config)?;
     let node = service::Node::new(service::Config {
         certificates: ends.clone(),
+        spans: exporter.as_ref().map(Exporter::queue),
         ..service_config(&config, cluster_id)
     });
     let peers = replication::Config {
@@ -134,8 +140,22 @@ pub async fn run(
         Err(error) => Err(error.into()),
     };
     close(databases, holders).await;
+    if let Some(exporter) = exporter {
+        exporter.end(SPANS_END_WITHIN).await;
+    }
     let ended = tokio::task::spawn_blocking(move || trail.end(TRAIL_ENDS_WITHIN)).await;
     result.and_then(|()| Ok(ended?))
+}
+
+/// Who is told what becomes of traced messages.
+fn exporter(config: &Config) -> anyhow::Result<Option<Exporter>> {
+    let Some(TracingConfig { endpoint, headers, service }) = config.tracing.clone() else {
+        return Ok(None);
+    };
+    tracing::info!("what becomes of traced messages is told to the collector at {endpoint}");
+    let (node, version) = (config.node, env!("CARGO_PKG_VERSION"));
+    let settings = spans::Settings { endpoint, headers, service, node, version };
+    Exporter::start(settings).map(Some).map_err(terminal::usage)
 }
 
 /// Where it is told who changed what; its file is opened anew on SIGHUP, which ends no node.
@@ -454,6 +474,7 @@ fn replication_config(config: &Config, cluster_id: u128, data: DataDir) -> repli
         },
         timings,
         limits,
+        traced: config.tracing.is_some(),
         ..defaults
     }
 }

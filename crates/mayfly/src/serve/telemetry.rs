@@ -97,6 +97,7 @@ pub fn metrics() -> anyhow::Result<PrometheusHandle> {
     audit::describe();
     limits::describe();
     fault_rules::describe();
+    spans::describe();
     Ok(handle)
 }
 

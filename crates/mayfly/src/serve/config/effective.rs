@@ -8,6 +8,7 @@ use serde::Deserialize as _;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 use toml::{Table, Value};
 
+use super::check;
 use super::template::{self, Section, Setting};
 use super::{AmqpConfig, Config, LogFormat};
 use crate::input::duration;
@@ -31,12 +32,16 @@ pub const FLAGS: &[(&str, &str)] = &[
     ("secret", "security.secret"),
     ("insecure", "security.insecure"),
     ("message_history", "message_history.memory_mebibytes"),
+    ("otlp_endpoint", "tracing.otlp_endpoint"),
+    ("otlp_headers", "tracing.otlp_headers"),
+    ("service_name", "tracing.service_name"),
     ("log", "log.filter"),
     ("log_format", "log.format"),
 ];
 
 /// Settings whose values nobody is shown.
-const SECRETS: [&str; 3] = ["security.secret", "security.key.key", "security.key.secondary_key"];
+const SECRETS: [&str; 4] =
+    ["security.secret", "security.key.key", "security.key.secondary_key", "tracing.otlp_headers"];
 
 /// Where the value of a setting was said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -305,6 +310,18 @@ impl Effective<'_> {
             "message_history.memory_mebibytes" => mebibytes(config.message_history_bytes as u64),
             "metrics.entities_max" => integer(config.metrics_entities_max),
             "transactions.memory_mebibytes" => mebibytes(config.transactions_bytes_max as u64),
+            "tracing.otlp_endpoint" => {
+                config.tracing.as_ref().and_then(|tracing| string(&tracing.endpoint))
+            }
+            // Nobody is shown it.
+            "tracing.otlp_headers" => {
+                let tracing = config.tracing.as_ref().filter(|tracing| !tracing.headers.is_empty());
+                tracing.and_then(|_| string(""))
+            }
+            "tracing.service_name" => match &config.tracing {
+                Some(tracing) => string(&tracing.service),
+                None => string(check::SERVICE_NAME),
+            },
             "log.filter" => string(&config.log.filter),
             "log.format" => string(match config.log.format {
                 LogFormat::Text => "text",

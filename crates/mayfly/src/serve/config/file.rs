@@ -28,6 +28,7 @@ pub struct ConfigFile {
     pub transactions: Transactions,
     pub message_history: MessageHistory,
     pub metrics: Metrics,
+    pub tracing: Tracing,
     pub log: Log,
     pub audit: Audit,
 }
@@ -346,6 +347,14 @@ pub struct MessageHistory {
 #[serde(default, deny_unknown_fields)]
 pub struct Metrics {
     pub entities_max: Option<usize>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tracing {
+    pub otlp_endpoint: Option<String>,
+    pub otlp_headers: Option<String>,
+    pub service_name: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -31,6 +31,7 @@ const OURS: [&str; 29] = [
     "remote",
     "replication",
     "service",
+    "spans",
     "store",
     "timer_wheel",
     "transport",

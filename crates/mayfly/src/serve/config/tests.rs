@@ -151,6 +151,27 @@ fn a_node_speaks_amqp_where_it_is_told_to() {
     assert_eq!((amqp(&told, None), amqp(&told, Some("off"))), (Some(6672), None));
 }
 
+/// What is given goes before what is written, and nothing is as good as absent.
+#[test]
+fn traced_messages_are_told_of_where_a_collector_is_named() {
+    let written = "[node]\ndata_dir = \"data\"\n[tracing]\notlp_endpoint = \"http://written:4318/\"\n\
+                   otlp_headers = \"a=b\"\n";
+    let told = |text: &str, given: Option<&str>| {
+        let otlp_endpoint = given.map(str::to_owned);
+        let args = ServeArgs { otlp_endpoint, ..ServeArgs::default() };
+        load(text, args).expect("the file is right").tracing
+    };
+    let found = told(written, None).expect("a collector");
+    assert_eq!((found.endpoint.to_string(), found.service), {
+        ("http://written:4318".to_owned(), "mayfly".to_owned())
+    });
+    assert!(!found.headers.is_empty());
+    let given = told(written, Some("http://given:4318")).expect("a collector");
+    assert_eq!(given.endpoint.to_string(), "http://given:4318");
+    let nothing = "[node]\ndata_dir = \"data\"\n";
+    assert_eq!((told(nothing, None), told(nothing, Some(""))), (None, None));
+}
+
 /// Each row: the port, what `[audit]` says, and whether records go to the log.
 #[test]
 fn the_audit_is_on_where_others_come_in_unless_it_is_told_otherwise() {
@@ -221,7 +242,7 @@ fn what_is_wrong_is_told_with_file_line_and_key() {
             "[nodes]\n",
             "mayfly.toml:1: unknown key 'nodes', expected one of `node`, `listen`, `grpc`, `http`, \
              `amqp`, `cluster`, `security`, `limits`, `tls`, `storage`, `raft`, `clock`, `idle`, \
-             `transactions`, `message_history`, `metrics`, `log`, `audit`",
+             `transactions`, `message_history`, `metrics`, `tracing`, `log`, `audit`",
         ),
         ("[node]\nid = \"one\"\n", "mayfly.toml:2: id: invalid type: string \"one\", expected u64"),
         (
@@ -247,6 +268,21 @@ fn what_is_wrong_is_told_with_file_line_and_key() {
         (
             "[node]\ndata_dir = \"x\"\n[amqp]\nlink_idle_timeout = \"500ms\"\n",
             "mayfly.toml: amqp.link_idle_timeout is 500ms, allowed is 1s to 1day, or never",
+        ),
+        (
+            "[node]\ndata_dir = \"x\"\n[tracing]\notlp_endpoint = \"localhost:4318\"\n",
+            "mayfly.toml: tracing.otlp_endpoint: 'localhost:4318' is no address of a collector; write one like \
+             http://localhost:4318",
+        ),
+        (
+            "[node]\ndata_dir = \"x\"\n[tracing]\notlp_endpoint = \"http://user:word@host:4318\"\n",
+            "mayfly.toml: tracing.otlp_endpoint: an address of a collector has no user and no password; write \
+             them as tracing.otlp_headers",
+        ),
+        (
+            "[node]\ndata_dir = \"x\"\n[tracing]\notlp_endpoint = \"http://host\"\notlp_headers = \"s3cret\"\n",
+            "mayfly.toml: tracing.otlp_headers: a header is no name=value; write them like \
+             authorization=Bearer%20…,x-team=…",
         ),
         (
             "[node]\ndata_dir = \"x\"\n[grpc]\nconnections_max = 0\n",
