@@ -11,7 +11,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 READY_MAX = 90  # Seconds a cluster, or a node that was killed, may take.
@@ -64,7 +64,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 class Cluster:
     """Up to three nodes, and the address that forwards to those that live."""
 
-    def __init__(self, mayfly: Path, directory: Path, nodes: int = len(NODES)) -> None:
+    def __init__(
+        self, mayfly: Path, directory: Path, nodes: int = len(NODES), env: Mapping[str, str] | None = None
+    ) -> None:
+        """`env`: what its nodes find in their environment besides."""
         directory.mkdir(exist_ok=True)
         self.nodes = nodes
         self._mayfly, self._directory = mayfly, directory
@@ -80,6 +83,7 @@ class Cluster:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                env={**os.environ, **(env or {})},
                 preexec_fn=end_with_parent,
             )  # fmt: skip
 

@@ -39,6 +39,7 @@ from failover import Failover
 from recipes import run_recipes
 from sdks import SDKS, Ready
 from strings import run_strings
+from traces import run_traces
 
 SUITE_MAX = 300  # Seconds the checks of one SDK may take together.
 METHODS = HERE / "METHODS.md"
@@ -229,6 +230,7 @@ def main() -> int:
             wrong += run_alone(ready, binary, directory / "alone", args.only)
             if not args.only and not args.sdk:
                 wrong += [*run_strings(binary), *run_recipes(binary), *run_experiments(binary)]
+                wrong += run_traces(binary)
     for line in wrong:
         print(f"FAILED {line}")
     print(f"SDKs: {len(wrong)} failures, {time.monotonic() - started:.0f} s")
