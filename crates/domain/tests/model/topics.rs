@@ -21,6 +21,7 @@ use crate::act::{How, Pick};
 use crate::message::{Message, Place};
 use crate::plain::Plain;
 use crate::play::disposition;
+use crate::support::content::TRACEPARENT;
 use crate::support::{EPOCH, Group};
 
 const TOPIC: EntityId = EntityId(7);
@@ -353,7 +354,7 @@ impl Game {
 
     fn send(&self, drafts: &[Draft]) -> Send {
         let message = |draft: &Draft| NewMessage {
-            content: format!("n={}", draft.n).into(),
+            content: format!("n={};{TRACEPARENT}", draft.n).into(),
             size_bytes: 10,
             header_bytes: 4,
             message_id: None,

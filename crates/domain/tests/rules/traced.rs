@@ -10,12 +10,10 @@ use crate::support::{EPOCH, Group, QUEUE, content};
 use crate::table::*;
 use crate::topic::Topic;
 
-const TRACEPARENT: &str =
-    "traceparent=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01;$MessageId=a";
 const UNSAMPLED: &str = "traceparent=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
 
 fn traced() -> NewMessage {
-    m().content(TRACEPARENT)
+    m().content(content::TRACEPARENT)
 }
 
 /// The step's first word, the message, and what it was since when.

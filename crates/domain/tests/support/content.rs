@@ -39,6 +39,9 @@ pub fn texts(content: &Bytes) -> MessageTexts {
     }
 }
 
+/// Of a content whose sender is traced.
+pub const TRACEPARENT: &str = "traceparent=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
 /// The trace that such a content names: `traceparent=…`.
 pub fn trace(content: &Bytes) -> Option<TraceContext> {
     let header = read(content)?;

@@ -13,6 +13,7 @@ use super::Game;
 use crate::act::{Act, Asked, Change, Draft, How, InSession, Pick};
 use crate::message::{Message, Place};
 use crate::support::QUEUE;
+use crate::support::content::TRACEPARENT;
 
 impl Game {
     pub fn command(&mut self, act: &Act, asked: Option<Asked>) -> Command {
@@ -129,7 +130,11 @@ impl Game {
 
     pub fn message(&self, draft: &Draft) -> NewMessage {
         NewMessage {
-            content: vec![draft.size as u8].into(),
+            // Those of odd sizes are told of in their senders' traces.
+            content: match draft.size % 2 {
+                0 => vec![draft.size as u8].into(),
+                _ => TRACEPARENT.into(),
+            },
             size_bytes: draft.size,
             header_bytes: draft.size / 2,
             message_id: draft.id.map(|id| format!("id{id}")),
