@@ -17,6 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "backups",
         "faults",
         "history",
+        "connections",
     ];
     let files = files.map(|name| format!("mayfly/v1/{name}.proto"));
     let descriptors = protox::compile(&files, [root])?;

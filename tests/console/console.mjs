@@ -138,7 +138,8 @@ await check("the filter tester says which match and why the others do not", asyn
 await check("pages are accessible in both themes", async () => {
   for (const path of ["/console", "/console/queues", "/console/entity?queue=orders", "/console/messages?queue=orders",
     "/console/send?queue=orders", "/console/filter-tester?queue=orders&expression=1%3D1", "/console/purge?queue=orders",
-    "/console/development", "/console/new?kind=topic"]) await accessible(path);
+    "/console/development", "/console/new?kind=topic", "/console/connections",
+    "/console/connections/close?id=1-000000-1"]) await accessible(path);
   await accessible("/console/sign-in", secured);
   assert.deepEqual(faults, []);
 });
@@ -151,6 +152,21 @@ for (const [name, path] of [["overview", "/console"], ["messages", "/console/mes
   ["filter-tester", "/console/filter-tester?queue=orders&expression=color+%3D+%27red%27+AND+quantity+%3E+5"]]) {
   await picture(name, path);
 }
+
+await check("connections are listed, and one is closed behind a question", async () => {
+  await go(2, "/console/connections");
+  const row = page.locator("tbody tr", { hasText: "HTTP" }).first();
+  const id = await row.locator("th").innerText();
+  await row.getByRole("link", { name: "Close" }).click();
+  assert.match(await text(), new RegExp(`Close connection ${id}`));
+  await page.getByRole("link", { name: "Do nothing" }).click();
+  assert.match(await text(), new RegExp(id));
+  await go(2, `/console/connections/close?id=${id}`);
+  await page.getByRole("button", { name: "Close it" }).click();
+  await page.waitForURL(/connections\?done=/);
+  assert.match(await text(), /The connection is told to end\./);
+  await page.waitForFunction((id) => !document.querySelector("main").innerText.includes(id), id);
+});
 
 await check("a form without the session's token, or from elsewhere, does nothing", async () => {
   for (const [headers, token] of [[{}, ""], [{ Origin: "https://evil.example" }, await (async () => {

@@ -96,6 +96,8 @@ async fn err_17_the_console_shows_and_does_what_a_key_may() -> anyhow::Result<()
         ("/console/entity?queue=q", [200, 403, 403]),
         ("/console/messages?queue=q", [200, 200, 403]),
         ("/console/purge?queue=q", [200, 403, 403]),
+        // The page stands; of what may not be told it says so.
+        ("/console/connections", [200, 200, 200]),
         ("/console/nothing", [404, 404, 404]),
     ] {
         for (visitor, status) in keys.iter_mut().zip(answers) {
@@ -108,6 +110,7 @@ async fn err_17_the_console_shows_and_does_what_a_key_may() -> anyhow::Result<()
         ("/console/new", "kind=queue&name=other", [303, 403, 403]),
         ("/console/purge", "queue=q&asked=1&typed=1", [200, 200, 403]),
         ("/console/delete", "queue=q&asked=q&typed=q", [303, 403, 403]),
+        ("/console/connections/close", "id=1-000000-1", [404, 403, 403]),
     ] {
         for (visitor, status) in keys.iter_mut().zip(answers).rev() {
             let token = visitor.token("/console")?;

@@ -60,12 +60,12 @@ use std::time::Duration;
 use amqp_protocol::Limits;
 use audit::Trail;
 use auth::Access;
-use limits::{FrontEnd, Ledger};
+use limits::{FrontEnd, Ledger, Origin};
 use service::{Broker, KeyWatch};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
-use transport::Arrivals;
+use transport::{Arrival, Arrivals};
 
 use connection::Rejection;
 pub use idle::IdleLimits;
@@ -163,7 +163,9 @@ pub async fn serve(
         let opened = match &arrival.misdirected {
             Some(why) => Err(Rejection::Misdirected(why.clone())),
             None => {
-                let opened = shared.config.ledger.open(FrontEnd::Amqp, arrival.peer.ip());
+                let Arrival { peer, is_tls, is_web_socket, .. } = arrival;
+                let origin = Origin { peer, is_tls, is_web_socket };
+                let opened = shared.config.ledger.open(FrontEnd::Amqp, origin);
                 opened.map_err(Rejection::Surplus)
             }
         };

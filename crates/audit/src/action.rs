@@ -39,6 +39,7 @@ actions! {
     NodeMaintenance, "node.maintenance", "A node is to lead nothing for a while, or is to lead again.";
     NodeRemove, "node.remove", "A node leaves the cluster.";
     GroupsAdd, "groups.add", "The cluster is to have more data groups.";
+    ConnectionClose, "connection.close", "A client's connection is ended; `object` is its id.";
     BackupCreate, "backup.create", "All entities are copied, with their messages and keys.";
     BackupRestore, "backup.restore", "A backup's entities come to be in this cluster.";
     LeaderTransfer, "leader.transfer", "A group gets another leader.";

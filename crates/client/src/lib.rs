@@ -37,6 +37,7 @@ mod route;
 mod backups;
 mod calls;
 mod client;
+mod connections;
 mod entities;
 mod faults;
 mod history;

@@ -12,6 +12,7 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::api::backups_client::BackupsClient;
 use crate::api::cluster_client::ClusterClient;
+use crate::api::connections_client::ConnectionsClient;
 use crate::api::entities_client::EntitiesClient;
 use crate::api::faults_client::FaultsClient;
 use crate::api::history_client::HistoryClient;
@@ -106,6 +107,10 @@ impl Node {
 
     pub fn cluster(&self) -> ClusterClient<Channel> {
         ClusterClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX)
+    }
+
+    pub fn connections(&self) -> ConnectionsClient<Channel> {
+        ConnectionsClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX)
     }
 
     pub fn faults(&self) -> FaultsClient<Channel> {

@@ -55,7 +55,7 @@ pub(crate) fn done(address: String, what: &str) -> Answered {
 }
 
 /// What addresses may say was done, and how that is put; so no address says anything else.
-const DONE: [(&str, &str); 11] = [
+const DONE: [(&str, &str); 12] = [
     ("created", "Created."),
     ("changed", "Changed."),
     ("deleted", "Deleted."),
@@ -64,6 +64,7 @@ const DONE: [(&str, &str); 11] = [
     ("rule-removed", "The rule is removed."),
     ("fault-put", "The fault is in force."),
     ("faults-removed", "Faults are met no more."),
+    ("connection-closed", "The connection is told to end."),
     ("clock", "The cluster's time was moved."),
     ("signed-in", "You are signed in."),
     ("signed-out", "You are signed out."),
@@ -199,6 +200,7 @@ fn navigation(visit: &Visit, of_cluster: Rights) -> Markup {
                         (item("/console/queues", "Queues"))
                         (item("/console/topics", "Topics"))
                     }
+                    @if of_cluster.operate { (item("/console/connections", "Connections")) }
                     (item("/console/filter-tester", "Filter tester"))
                     @if of_cluster.inject_faults || of_cluster.operate {
                         (item("/console/development", "Development"))

@@ -21,6 +21,7 @@ mod message;
 
 mod browse;
 mod confirmation;
+mod connections;
 mod dead_letters;
 mod development;
 mod entity;

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::layout::{Answer, Answered, guard, respond};
 use crate::visit::Visit;
 use crate::{
-    browse, confirmation, dead_letters, development, entity, entity_form, entity_list,
+    browse, confirmation, connections, dead_letters, development, entity, entity_form, entity_list,
     filter_tester, message_page, overview, rules, send, session_list, sign_in,
 };
 
@@ -135,6 +135,9 @@ async fn page(visit: &Visit, method: &Method, path: &str) -> Answered {
         (true, "rules") => rules::put(visit).await,
         (true, "rules/remove") => rules::remove(visit).await,
         (false, "filter-tester") => filter_tester::show(visit).await,
+        (false, "connections") => connections::show(visit).await,
+        (false, "connections/close") => connections::ask_close(visit).await,
+        (true, "connections/close") => connections::close(visit).await,
         (false, "development") => development::show(visit).await,
         (true, "clock") => development::advance(visit).await,
         (true, "faults") => development::put_fault(visit).await,

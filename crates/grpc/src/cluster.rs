@@ -341,6 +341,7 @@ fn node(status: NodeStatus) -> v1::NodeStatus {
     v1::NodeStatus {
         feature_level: told.as_ref().map(|told| told.feature_level),
         up_ms: told.as_ref().map(|told| told.up_ms),
+        connections: told.as_ref().and_then(|told| told.connections),
         version: told.as_ref().map(|told| told.version.clone()),
         zone: told.as_ref().and_then(|told| told.zone.clone()),
         certificates: told

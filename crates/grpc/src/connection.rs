@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use auth::Certified;
-use limits::{Exceeded, FrontEnd, Ledger, Slot};
+use limits::{Exceeded, FrontEnd, Ledger, Origin, Slot};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
@@ -32,6 +32,21 @@ enum Place {
     Own(Slot),
     /// One for as long as it is told why it has none.
     Surplus(Surplus),
+}
+
+impl Place {
+    fn count_bytes(&self, received: usize, sent: usize) {
+        if let Place::Own(slot) = self {
+            slot.count_bytes(received as u64, sent as u64);
+        }
+    }
+
+    fn count_written(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(count)) = written {
+            self.count_bytes(0, count);
+        }
+        written
+    }
 }
 
 struct Surplus {
@@ -70,7 +85,11 @@ impl ConnectionSlots {
     /// `None`: not even a refusal is to be had.
     pub fn admit(&self, arrival: Arrival) -> Option<Connection> {
         let opened = match arrival.misdirected {
-            None => self.ledger.open(FrontEnd::Grpc, arrival.peer.ip()).map_err(Some),
+            None => {
+                let Arrival { peer, is_tls, is_web_socket, .. } = arrival;
+                let origin = Origin { peer, is_tls, is_web_socket };
+                self.ledger.open(FrontEnd::Grpc, origin).map_err(Some)
+            }
             Some(_) => Err(None),
         };
         let exceeded = match opened {
@@ -110,30 +129,37 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if let Place::Surplus(surplus) = &mut self.place
-            && surplus.ends.as_mut().poll(cx).is_ready()
-        {
+        let is_over = match &mut self.place {
+            Place::Surplus(surplus) => surplus.ends.as_mut().poll(cx).is_ready(),
+            Place::Own(slot) => slot.poll_closing(cx).is_ready(),
+        };
+        if is_over {
             return Poll::Ready(Ok(())); // As if its client had hung up.
         }
-        self.stream().poll_read(cx, into)
+        let before = into.filled().len();
+        let read = self.as_mut().stream().poll_read(cx, into);
+        self.place.count_bytes(into.filled().len() - before, 0);
+        read
     }
 }
 
 impl AsyncWrite for Connection {
     fn poll_write(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.stream().poll_write(cx, bytes)
+        let written = self.as_mut().stream().poll_write(cx, bytes);
+        self.place.count_written(written)
     }
 
     fn poll_write_vectored(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.stream().poll_write_vectored(cx, slices)
+        let written = self.as_mut().stream().poll_write_vectored(cx, slices);
+        self.place.count_written(written)
     }
 
     fn is_write_vectored(&self) -> bool {

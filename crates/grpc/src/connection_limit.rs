@@ -1,5 +1,6 @@
 //! The connection limit: a client whose connection is one too many is told so, whatever it asks.
 
+use limits::ClientInfo;
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
@@ -14,10 +15,26 @@ impl Interceptor for ConnectionLimit {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
         let slot = request.extensions().get::<ConnectionSlot>();
         match slot.and_then(|slot| slot.surplus) {
-            None => Ok(request),
+            None => {
+                introduce(&request);
+                Ok(request)
+            }
             Some(surplus) => Err(exceeded(&surplus, "")),
         }
     }
+}
+
+/// What the client says of itself with its first request.
+fn introduce(request: &Request<()>) {
+    let Some(slot) =
+        request.extensions().get::<ConnectionSlot>().and_then(|slot| slot.slot.as_ref())
+    else {
+        return;
+    };
+    slot.introduce(|| {
+        let agent = request.metadata().get("user-agent").and_then(|agent| agent.to_str().ok());
+        ClientInfo::new("", agent.unwrap_or_default())
+    });
 }
 
 #[cfg(test)]

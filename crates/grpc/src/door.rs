@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use audit::{Action, Caller, Protocol, Refused, Trail};
 use auth::{Access, Certified, Denied, Evidence, JoinToken, Principal, Right, claimed_name};
 use domain::Refusal;
-use limits::{Load, Party, Slot};
+use limits::{LinkRole, ListedLink, Load, Party, Slot};
 use service::{Broker, KeyWatch, Transaction};
 use tonic::service::Interceptor;
 use tonic::{Code, Request, Response, Status, Streaming};
@@ -193,6 +193,11 @@ impl Visitor {
         let party = self.party(&principal)?;
         let load = charge(party.as_ref(), asked)?;
         Ok(Admitted { broker: self.door.broker.clone(), party, load })
+    }
+
+    /// A stream was opened; it is listed with its connection until what is returned is dropped.
+    pub fn list_stream(&self, role: LinkRole, entity: &str) -> Option<ListedLink> {
+        self.slot.as_ref().map(|slot| slot.list_link(role, entity))
     }
 
     fn party(&self, principal: &Principal) -> Result<Option<Party>, Status> {

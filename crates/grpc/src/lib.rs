@@ -11,8 +11,11 @@ mod status;
 
 mod door;
 
+mod node_facts;
+
 mod backups;
 mod cluster;
+mod connections;
 mod entities;
 mod fault_rules;
 mod history;
@@ -35,4 +38,5 @@ mod tests;
 
 pub use cluster::Joining;
 pub use local::{LocalApi, LocalCall, LocalCaller, LocalError, LocalErrorKind};
+pub use node_facts::OwnFacts;
 pub use server::{Config, Error, serve};

@@ -15,12 +15,14 @@ use wire::content::Shown;
 use wire::{native, v1};
 
 use crate::api::cluster_server::Cluster;
+use crate::api::connections_server::Connections;
 use crate::api::entities_server::Entities;
 use crate::api::faults_server::Faults;
 use crate::api::messaging_server::Messaging;
 use crate::api::sessions_server::Sessions;
 use crate::cluster::{ClusterService, Joining};
 use crate::connection::ConnectionSlot;
+use crate::connections::ConnectionsService;
 use crate::door::{Admitted, Door, FromPage, Visitor};
 use crate::entities::EntitiesService;
 use crate::fault_rules::FaultsService;
@@ -79,6 +81,7 @@ pub struct LocalApi {
     entities: Arc<EntitiesService>,
     sessions: Arc<SessionsService>,
     cluster: Arc<ClusterService>,
+    connections: Arc<ConnectionsService>,
     faults: Arc<FaultsService>,
 }
 
@@ -139,6 +142,8 @@ local_calls! {
     StatusRequest => StatusResponse, cluster.status;
     NowRequest => NowResponse, cluster.now;
     AdvanceClockRequest => AdvanceClockResponse, cluster.advance_clock;
+    ListConnectionsRequest => ListConnectionsResponse, connections.list_connections;
+    CloseConnectionRequest => CloseConnectionResponse, connections.close_connection;
     ListFaultRulesRequest => ListFaultRulesResponse, faults.list_rules;
     PutFaultRuleRequest => PutFaultRuleResponse, faults.put_rule;
     RemoveFaultRulesRequest => RemoveFaultRulesResponse, faults.remove_rules;
@@ -175,6 +180,7 @@ impl LocalApi {
             entities: Arc::new(EntitiesService { door: door.clone() }),
             sessions: Arc::new(SessionsService { door: door.clone() }),
             cluster: Arc::new(ClusterService { door: door.clone(), joining }),
+            connections: Arc::new(ConnectionsService { door: door.clone() }),
             faults: Arc::new(FaultsService { door: door.clone() }),
             door,
         }

@@ -6,6 +6,7 @@ use std::pin::{Pin, pin};
 use domain::{Disposition, LockToken, Refusal, SessionToken, Settlement, SubQueue};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
+use limits::{LinkRole, ListedLink};
 use service::{Accepted, Broker, Error, Next, ReceiveMode, Received, Receiver};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -39,12 +40,13 @@ pub(crate) async fn open(
     };
     let Admitted { broker, .. } = visitor.admit(&open).await?;
     let asked = open.clone();
+    let listed = visitor.list_stream(LinkRole::Receives, &open.queue);
     let v1::ReceiveOpen { queue, sub_queue, mode, accept_session } = open;
     let refuse = |refusal| refused(refusal, &queue);
     let sub = native::sub_queue(sub_queue).map_err(refuse)?;
     let mode = receive_mode(mode).map_err(refuse)?;
     if let Some(wanted) = accept_session {
-        let opening = Opening { broker, queue, sub, mode, requests, responses: sender };
+        let opening = Opening { broker, queue, sub, mode, requests, responses: sender, listed };
         let shut_out = async move { visitor.is_shut_out(asked).await };
         return sessions::open(opening, wanted, first, stopping, shut_out).map(|()| responses);
     }
@@ -57,6 +59,7 @@ pub(crate) async fn open(
         receiver,
         requests,
         responses: sender,
+        _listed: listed,
         session: None,
         settling: FuturesUnordered::new(),
         ended: false,
@@ -81,6 +84,8 @@ pub(crate) struct Opening {
     pub mode: ReceiveMode,
     pub requests: Streaming<v1::ReceiveStreamRequest>,
     pub responses: mpsc::Sender<Result<v1::ReceiveStreamResponse, Status>>,
+    /// With its connection.
+    pub listed: Option<ListedLink>,
 }
 
 /// A stream of deliveries.
@@ -90,6 +95,8 @@ pub(crate) struct ReceiveStream {
     receiver: Receiver,
     requests: Streaming<v1::ReceiveStreamRequest>,
     responses: mpsc::Sender<Result<v1::ReceiveStreamResponse, Status>>,
+    /// With its connection, for as long as it runs.
+    _listed: Option<ListedLink>,
     /// Whose stream it is: given back when the client ends its side (SESS-14).
     session: Option<(Broker, SessionToken)>,
     settling: Settling,
@@ -105,13 +112,14 @@ impl ReceiveStream {
         accepted: Accepted,
         first: v1::ReceiveStreamRequest,
     ) -> ReceiveStream {
-        let Opening { broker, queue, mode, requests, responses, .. } = opening;
+        let Opening { broker, queue, mode, requests, responses, listed, .. } = opening;
         let mut stream = ReceiveStream {
             queue,
             mode,
             receiver: accepted.receiver,
             requests,
             responses,
+            _listed: listed,
             session: Some((broker, accepted.token)),
             settling: FuturesUnordered::new(),
             ended: false,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::pin::{Pin, pin};
 
 use domain::{Excerpt, Refusal};
-use limits::{Load, Party};
+use limits::{LinkRole, Load, Party};
 use service::Sender;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -40,6 +40,7 @@ pub(crate) async fn open(
     let sender =
         broker.messages().sender(&first.queue, producer).await.map_err(|error| status(&error))?;
     let queue = first.queue.clone();
+    let listed = visitor.list_stream(LinkRole::Sends, &queue);
     let asked = v1::SendStreamRequest { queue: queue.clone(), ..Default::default() };
     let loads = VecDeque::new();
     let mut stream = SendStream { queue, sender, requests, answers, party, loads };
@@ -51,7 +52,7 @@ pub(crate) async fn open(
             () = stopped(stopping) => {}
         }
         // What is not answered by now the client has to ask about again.
-        drop(stream);
+        drop((stream, listed));
     });
     Ok(responses)
 }

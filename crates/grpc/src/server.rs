@@ -17,6 +17,7 @@ use transport::Arrivals;
 use crate::admission::AdmissionLayer;
 use crate::api::backups_server::BackupsServer;
 use crate::api::cluster_server::ClusterServer;
+use crate::api::connections_server::ConnectionsServer;
 use crate::api::entities_server::EntitiesServer;
 use crate::api::faults_server::FaultsServer;
 use crate::api::history_server::HistoryServer;
@@ -27,6 +28,7 @@ use crate::backups::BackupsService;
 use crate::cluster::{ClusterService, Joining};
 use crate::connection::ConnectionSlots;
 use crate::connection_limit::ConnectionLimit;
+use crate::connections::ConnectionsService;
 use crate::door::{Door, KeyHolder};
 use crate::entities::EntitiesService;
 use crate::fault_rules::FaultsService;
@@ -121,6 +123,8 @@ pub async fn serve(
     let entities = EntitiesServer::new(EntitiesService { door: door.clone() });
     let cluster = ClusterService { door: door.clone(), joining: config.joining };
     let cluster = ClusterServer::new(cluster);
+    let connections_of_clients = ConnectionsServer::new(ConnectionsService { door: door.clone() })
+        .max_encoding_message_size(usize::MAX);
     let faults = FaultsServer::new(FaultsService { door: door.clone() });
     let history =
         HistoryServer::new(HistoryService { door: door.clone(), stopping: stopping.clone() })
@@ -156,6 +160,7 @@ pub async fn serve(
         .add_service(InterceptedService::new(sessions, ConnectionLimit))
         .add_service(InterceptedService::new(transactions, ConnectionLimit))
         .add_service(InterceptedService::new(cluster, ConnectionLimit))
+        .add_service(InterceptedService::new(connections_of_clients, ConnectionLimit))
         .add_service(InterceptedService::new(backups, ConnectionLimit))
         .add_service(InterceptedService::new(faults, ConnectionLimit))
         .add_service(InterceptedService::new(history, ConnectionLimit))
@@ -190,6 +195,7 @@ async fn watch_health(broker: Broker, health: tonic_health::server::HealthReport
             "Sessions",
             "Transactions",
             "Cluster",
+            "Connections",
             "Backups",
             "Faults",
             "History",

@@ -12,7 +12,7 @@ use axum::http::uri::{Authority, PathAndQuery, Scheme};
 use axum::http::{Request, StatusCode, Uri, header};
 use axum::response::Response;
 use hyper::body::Incoming;
-use limits::{Exceeded, Scope, Slot};
+use limits::{ClientInfo, Exceeded, Scope, Slot};
 use tower::Service;
 
 use crate::failure::refuse;
@@ -26,6 +26,10 @@ pub(crate) const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Whose request it is.
 #[derive(Clone, Copy)]
 pub(crate) struct Peer(pub SocketAddr);
+
+/// Whether a request came over TLS.
+#[derive(Clone, Copy)]
+pub(crate) struct OverTls(pub bool);
 
 /// What was shown on the connection of a request.
 #[derive(Clone, Default)]
@@ -54,6 +58,12 @@ impl Caller {
     /// one client may have of them (HTTP-28).
     pub fn too_many(&self, request: &Request<Incoming>) -> Option<Response> {
         self.has_asked.store(true, Ordering::Relaxed);
+        if let Some(slot) = &self.slot.0 {
+            slot.introduce(|| {
+                let agent = request.headers().get(header::USER_AGENT);
+                ClientInfo::new("", agent.and_then(|agent| agent.to_str().ok()).unwrap_or_default())
+            });
+        }
         let surplus = self.surplus.filter(|_| probe(request.method(), request.uri()).is_none())?;
         let why = format!("{surplus}; nothing was done, try another node, or again later");
         let status = match surplus.limit.scope() {
@@ -67,6 +77,7 @@ impl Caller {
 
     pub async fn call(&mut self, mut request: Request<Incoming>) -> Result<Response, Infallible> {
         request.extensions_mut().insert(Peer(self.peer));
+        request.extensions_mut().insert(OverTls(self.is_tls));
         request.extensions_mut().insert(self.certified.clone());
         request.extensions_mut().insert(self.slot.clone());
         if self.is_tls
@@ -75,6 +86,14 @@ impl Caller {
             *request.uri_mut() = uri;
         }
         self.app.call(request).await
+    }
+}
+
+/// Resolves once an operator has the connection end.
+pub(crate) async fn closing(slot: Option<&Slot>) {
+    match slot {
+        Some(slot) => slot.closing().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -11,12 +11,12 @@ use axum::response::Response;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use limits::{FrontEnd, Ledger};
+use limits::{FrontEnd, Ledger, Origin};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use transport::{Arrival, Arrivals, Stream};
 
-use crate::caller::{Caller, CertifiedPeer, ConnectionSlot, HEAD_BYTES_MAX, HEAD_WITHIN};
+use crate::caller::{Caller, CertifiedPeer, ConnectionSlot, HEAD_BYTES_MAX, HEAD_WITHIN, closing};
 use crate::failure::refuse;
 use crate::http_2;
 use crate::watched_stream::WatchedStream;
@@ -51,12 +51,15 @@ pub(crate) async fn serve(
     let mut connections = JoinSet::new();
     tokio::pin!(stop);
     loop {
-        let Arrival { stream, peer, misdirected, certified, http_2, .. } = tokio::select! {
+        let arrival = tokio::select! {
             () = &mut stop => break,
             Some(arrival) = arrivals.recv() => arrival,
             Some(_) = connections.join_next() => continue,
         };
-        let (slot, surplus) = match ledger.open(FrontEnd::Http, peer.ip()) {
+        let Arrival { stream, peer, misdirected, certified, http_2, is_tls, is_web_socket, .. } =
+            arrival;
+        let origin = Origin { peer, is_tls, is_web_socket };
+        let (slot, surplus) = match ledger.open(FrontEnd::Http, origin) {
             Ok(slot) => (Some(slot), None),
             Err(exceeded) => (None, Some(exceeded)),
         };
@@ -64,7 +67,7 @@ pub(crate) async fn serve(
             app: app.clone(),
             peer,
             certified: CertifiedPeer(certified),
-            is_tls: stream.is_tls(),
+            is_tls,
             slot: ConnectionSlot(slot),
             surplus,
             has_asked: Arc::default(),
@@ -102,7 +105,8 @@ async fn serve_http_1(
     misdirected: Option<Arc<str>>,
     mut stopped: watch::Receiver<bool>,
 ) -> Result<(), hyper::Error> {
-    let (stream, framing) = WatchedStream::new(stream);
+    let slot = caller.slot.clone();
+    let (stream, framing) = WatchedStream::new(stream, slot.0.clone());
     let service = service_fn(move |request| {
         let (mut caller, misdirected) = (caller.clone(), misdirected.clone());
         let framing = framing.clone();
@@ -133,6 +137,10 @@ async fn serve_http_1(
     tokio::select! {
         ended = served.as_mut() => ended,
         _ = stopped.changed() => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+        () = closing(slot.0.as_ref()) => {
             served.as_mut().graceful_shutdown();
             served.await
         }

@@ -16,9 +16,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::io::{InspectReader, InspectWriter};
 use transport::Stream;
 
-use crate::caller::{Caller, HEAD_BYTES_MAX, HEAD_WITHIN};
+use crate::caller::{Caller, HEAD_BYTES_MAX, HEAD_WITHIN, closing};
 use crate::failure::refuse;
 
 /// Requests of one connection at a time.
@@ -47,6 +48,14 @@ pub(crate) async fn serve(
     no_grpc: Arc<str>,
     mut stopped: watch::Receiver<bool>,
 ) -> Result<(), hyper::Error> {
+    let slot = caller.slot.0.clone();
+    let count = |received: usize, sent: usize| {
+        if let Some(slot) = &slot {
+            slot.count_bytes(received as u64, sent as u64);
+        }
+    };
+    let stream = InspectReader::new(stream, |bytes: &[u8]| count(bytes.len(), 0));
+    let stream = InspectWriter::new(stream, |bytes: &[u8]| count(0, bytes.len()));
     let (under_way, mut seen) = watch::channel(0_u32);
     let under_way = Arc::new(under_way);
     let service = service_fn(move |request| {
@@ -74,6 +83,7 @@ pub(crate) async fn serve(
     tokio::select! {
         ended = served.as_mut() => return ended,
         _ = stopped.changed() => (),
+        () = closing(slot.as_ref()) => (),
         () = idle(&mut seen) => (),
     }
     served.as_mut().graceful_shutdown();

@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
 use transport::Arrival;
 
-use crate::caller::{CertifiedPeer, Peer};
+use crate::caller::{CertifiedPeer, OverTls, Peer};
 use crate::failure::refuse;
 
 pub(crate) const PATH: &str = "/$servicebus/websocket";
@@ -37,6 +37,7 @@ pub(crate) async fn open(
     Extension(tunnels): Extension<Option<mpsc::Sender<Arrival>>>,
     Extension(Peer(peer)): Extension<Peer>,
     Extension(CertifiedPeer(certified)): Extension<CertifiedPeer>,
+    Extension(OverTls(is_tls)): Extension<OverTls>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
     let Some(tunnels) = tunnels else {
@@ -63,7 +64,8 @@ pub(crate) async fn open(
     upgrade.on_upgrade(async move |socket| {
         let stream = transport::Stream::Tunnel(Box::new(Tunnel::new(socket)));
         // Fails only when the node ends.
-        drop(tunnels.send(Arrival { certified, ..Arrival::now(stream, peer) }).await);
+        let arrival = Arrival::now(stream, peer);
+        drop(tunnels.send(Arrival { certified, is_tls, is_web_socket: true, ..arrival }).await);
     })
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
+use limits::Slot;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use transport::Stream;
 
@@ -44,6 +45,8 @@ pub(crate) struct WatchedStream {
     stream: Stream,
     place: Place,
     framing: Framing,
+    /// Where its bytes are counted, until it speaks another protocol.
+    slot: Option<Slot>,
 }
 
 /// Where the next byte stands.
@@ -57,10 +60,26 @@ enum Place {
 }
 
 impl WatchedStream {
-    pub fn new(stream: Stream) -> (WatchedStream, Framing) {
+    /// `slot`: where its bytes are counted.
+    pub fn new(stream: Stream, slot: Option<Slot>) -> (WatchedStream, Framing) {
         let framing = Framing::default();
         let place = Place::Head(Vec::new());
-        (WatchedStream { stream, place, framing: framing.clone() }, framing)
+        (WatchedStream { stream, place, framing: framing.clone(), slot }, framing)
+    }
+
+    fn count_written(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        self.count(0, if let Poll::Ready(Ok(count)) = written { count } else { 0 });
+        written
+    }
+
+    fn count(&mut self, received: usize, sent: usize) {
+        if self.framing.0.is_upgraded.load(Ordering::Relaxed) {
+            // Whoever speaks the other protocol has a place of its own for it.
+            self.slot = None;
+        }
+        if let Some(slot) = &self.slot {
+            slot.count_bytes(received as u64, sent as u64);
+        }
     }
 }
 
@@ -121,6 +140,7 @@ impl AsyncRead for WatchedStream {
     ) -> Poll<io::Result<()>> {
         let before = into.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, into))?;
+        self.count(into.filled().len() - before, 0);
         let WatchedStream { place, framing, .. } = &mut *self;
         if framing.0.is_upgraded.load(Ordering::Relaxed) {
             *place = Place::Beyond;
@@ -136,7 +156,8 @@ impl AsyncWrite for WatchedStream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.count_written(written)
     }
 
     fn poll_write_vectored(
@@ -144,7 +165,8 @@ impl AsyncWrite for WatchedStream {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.count_written(written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -3,15 +3,20 @@
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use auth::{Principal, network};
 
 use crate::account::{Account, Accounts, enter, leave};
+use crate::connection::{
+    ClientInfo, Connection, ConnectionId, ConnectionInfo, LinkRole, ListedLink, Origin,
+};
 use crate::exceeded::Exceeded;
 use crate::limit::{FrontEnd, Limit, Settings};
 use crate::metric;
 use crate::rate::{Bucket, Rate};
+use crate::registry::Registry;
 
 /// What waits for a key's bytes to be stored is worth another try then.
 const BYTES_WAIT: Duration = Duration::from_secs(2);
@@ -26,6 +31,8 @@ struct Books {
     front_ends: [FrontEndBooks; FrontEnd::ALL.len()],
     addresses: Accounts<IpAddr>,
     keys: Accounts<KeyName>,
+    /// The connections that have a place.
+    registry: Registry,
     /// The zero of the rates' time.
     started: Instant,
 }
@@ -67,6 +74,7 @@ impl Ledger {
             front_ends: Default::default(),
             addresses: Accounts::default(),
             keys: Accounts::default(),
+            registry: Registry::new(),
             started: Instant::now(),
         };
         let ledger = Ledger(Arc::new(books));
@@ -99,11 +107,11 @@ impl Ledger {
         }
     }
 
-    /// A connection came from this address.
+    /// A connection came. It is listed from now on.
     ///
     /// # Errors
     /// It is one too many, of all or of its address.
-    pub fn open(&self, front_end: FrontEnd, address: IpAddr) -> Result<Slot, Exceeded> {
+    pub fn open(&self, front_end: FrontEnd, origin: Origin) -> Result<Slot, Exceeded> {
         let books = self.books(front_end);
         let connections_max = books.connections_max.load(Ordering::Relaxed);
         if !enter(&books.connections, connections_max) {
@@ -114,7 +122,7 @@ impl Ledger {
                 Duration::ZERO,
             ));
         }
-        let account = self.0.addresses.of(network(address), self.now_ns());
+        let account = self.0.addresses.of(network(origin.peer.ip()), self.now_ns());
         let limit = Limit::AddressConnections;
         if !enter(&account.connections, self.bound(limit)) {
             leave(&books.connections);
@@ -122,9 +130,25 @@ impl Ledger {
         }
         books.opened.fetch_add(1, Ordering::Relaxed);
         let (key, bytes) = (OnceLock::new(), AtomicU64::new(0));
-        let slot =
-            ConnectionBooks { ledger: self.clone(), front_end, address: account, key, bytes };
+        let connection = self.0.registry.add(front_end, origin);
+        let ledger = self.clone();
+        let slot = ConnectionBooks { ledger, front_end, address: account, key, bytes, connection };
         Ok(Slot(Arc::new(slot)))
+    }
+
+    /// The connections that came after one, or the first ones, in the order in which they came.
+    pub fn connections(&self, after: Option<ConnectionId>, max: usize) -> Vec<ConnectionInfo> {
+        self.0.registry.after(after, max)
+    }
+
+    /// How many there are.
+    pub fn connections_count(&self) -> u64 {
+        self.0.registry.count()
+    }
+
+    /// Has a connection end, as soon as whoever serves it can say goodbye; whether there is one of that id.
+    pub fn close(&self, id: ConnectionId) -> bool {
+        self.0.registry.close(id)
     }
 
     /// Tells the recorder how things stand.
@@ -180,6 +204,7 @@ struct ConnectionBooks {
     key: OnceLock<Holder>,
     /// In flight.
     bytes: AtomicU64,
+    connection: Arc<Connection>,
 }
 
 #[derive(Debug)]
@@ -209,9 +234,11 @@ impl Slot {
             return Err(ledger.refuse(*front_end, limit, ledger.max(limit), Duration::ZERO));
         }
         let holder = Holder { principal: principal.clone(), account: account.clone() };
-        if let Err(holder) = key.set(holder) {
+        match key.set(holder) {
+            // Only here, and so only once.
+            Ok(()) => drop(self.0.connection.principal.set(principal.clone())),
             // Another request was first.
-            leave(&holder.account.connections);
+            Err(holder) => leave(&holder.account.connections),
         }
         Ok(of(&account))
     }
@@ -223,6 +250,34 @@ impl Slot {
     pub fn ask(&self, credits: u64) -> Result<(), Exceeded> {
         self.0.ledger.books(self.0.front_end).requests.fetch_add(1, Ordering::Relaxed);
         self.take(Limit::AddressRequests, &self.0.address.requests, credits)
+    }
+
+    /// What the client says of itself; what it said first counts.
+    pub fn introduce(&self, client: impl FnOnce() -> ClientInfo) {
+        if !self.0.connection.is_introduced() {
+            self.0.connection.introduce(client());
+        }
+    }
+
+    /// A link or a stream was opened, and is listed until what is returned is dropped. `address`: as the client
+    /// names it.
+    pub fn list_link(&self, role: LinkRole, address: &str) -> ListedLink {
+        ListedLink::new(&self.0.connection, role, address)
+    }
+
+    /// So many bytes came and went.
+    pub fn count_bytes(&self, received: u64, sent: u64) {
+        self.0.connection.count_bytes(received, sent);
+    }
+
+    /// Ready once the connection is to end. It wakes the task that asked last: the one that serves the connection.
+    pub fn poll_closing(&self, cx: &Context<'_>) -> Poll<()> {
+        self.0.connection.poll_closing(cx)
+    }
+
+    /// Resolves once the connection is to end.
+    pub async fn closing(&self) {
+        std::future::poll_fn(|cx| self.poll_closing(cx)).await;
     }
 
     /// Where it is counted how many links, sessions and bytes in flight there are.
@@ -257,6 +312,7 @@ impl Slot {
 
 impl Drop for ConnectionBooks {
     fn drop(&mut self) {
+        self.ledger.0.registry.remove(self.connection.id);
         leave(&self.ledger.books(self.front_end).connections);
         leave(&self.address.connections);
         if let Some(holder) = self.key.get() {
@@ -356,126 +412,4 @@ impl Drop for Load {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key(name: &str) -> Principal {
-        Principal::Key { name: name.into() }
-    }
-
-    fn ip(last: u8) -> IpAddr {
-        [10, 0, 0, last].into()
-    }
-
-    fn ledger(rows: &[(Limit, u64)]) -> Ledger {
-        let mut settings = Settings::default();
-        rows.iter().for_each(|(limit, max)| settings.set(*limit, *max));
-        Ledger::new(settings)
-    }
-
-    fn reached<T>(found: Result<T, Exceeded>) -> Option<(Limit, u64)> {
-        found.err().map(|exceeded| (exceeded.limit, exceeded.max))
-    }
-
-    #[test]
-    fn quota_13_connections_are_counted_in_all_by_address_and_by_key() {
-        let ledger = ledger(&[(Limit::AddressConnections, 2), (Limit::KeyConnections, 1)]);
-        ledger.limit_connections(FrontEnd::Http, 3);
-        let open = |front_end, last| ledger.open(front_end, ip(last));
-        let (first, second) = (open(FrontEnd::Amqp, 1).unwrap(), open(FrontEnd::Http, 1).unwrap());
-        for front_end in FrontEnd::ALL {
-            assert_eq!(reached(open(front_end, 1)), Some((Limit::AddressConnections, 2)));
-        }
-        let (third, fourth) = (open(FrontEnd::Http, 2).unwrap(), open(FrontEnd::Http, 2).unwrap());
-        assert_eq!(reached(open(FrontEnd::Http, 3)), Some((Limit::Connections, 3)));
-        assert!(open(FrontEnd::Amqp, 3).is_ok(), "another protocol has places of its own");
-
-        let held = first.party(&key("k")).unwrap();
-        assert_eq!(reached(second.party(&key("k"))), Some((Limit::KeyConnections, 1)));
-        assert!(second.party(&key("l")).is_ok());
-        assert!(second.party(&key("k")).is_ok(), "it has its place by another key");
-        assert!(first.party(&key("k")).is_ok(), "it has it already");
-        assert_eq!(reached(third.party(&key("k"))), Some((Limit::KeyConnections, 1)));
-        drop((first, held));
-        assert!(third.party(&key("k")).is_ok());
-        drop((second, fourth));
-        assert!(open(FrontEnd::Http, 1).is_ok());
-    }
-
-    /// A key of an entity is another than the node's of the same name; a certificate stands for its key.
-    #[test]
-    fn a_key_is_one_whatever_it_is_proven_with() {
-        let ledger = ledger(&[(Limit::KeyEntities, 1)]);
-        let slot = ledger.open(FrontEnd::Grpc, ip(1)).unwrap();
-        let create = |principal: &Principal| reached(slot.party(principal).unwrap().create());
-        let over = Some((Limit::KeyEntities, 1));
-        let rule = |entity: &str| Principal::Rule { entity: entity.into(), name: "k".into() };
-        let certificate = Principal::Certificate { subject: "CN=k".into(), key: "k".into() };
-        for (principal, expected) in [
-            (key("k"), None),
-            (key("k"), over),
-            (certificate, over),
-            (rule("q"), None),
-            (rule("q"), over),
-            (rule("other"), None),
-            (Principal::Anyone, None),
-            (Principal::Anyone, over),
-        ] {
-            assert_eq!(create(&principal), expected, "{principal}");
-        }
-        // Coming again is no way around it.
-        drop(slot);
-        let again = ledger.open(FrontEnd::Grpc, ip(1)).unwrap();
-        assert_eq!(reached(again.party(&key("k")).unwrap().create()), over);
-    }
-
-    #[test]
-    fn quota_8_what_a_key_may_not_ask_for_costs_its_address_nothing() {
-        let ledger = ledger(&[(Limit::AddressRequests, 15), (Limit::KeyRequests, 10)]);
-        let slot = ledger.open(FrontEnd::Http, ip(1)).unwrap();
-        let (k, l) = (slot.party(&key("k")).unwrap(), slot.party(&key("l")).unwrap());
-        assert_eq!(reached(k.ask(10)), None);
-        for _ in 0..100 {
-            let told = reached(k.ask(5));
-            assert_eq!(told, Some((Limit::KeyRequests, 10)));
-        }
-        assert_eq!(reached(l.ask(5)), None);
-        assert_eq!(reached(l.ask(5)), Some((Limit::AddressRequests, 15)));
-        assert_eq!(reached(l.ask(0)), None, "what costs nothing is done");
-        ledger.change(Settings::default());
-        assert_eq!(reached(l.ask(100)), None, "there is no limit any more");
-    }
-
-    #[test]
-    fn bytes_in_flight_are_counted_until_they_are_dropped() {
-        let ledger = ledger(&[(Limit::ConnectionBytes, 2), (Limit::KeyBytes, 3)]);
-        let slot = || ledger.open(FrontEnd::Http, ip(1)).unwrap();
-        let (a, b) = (slot().party(&key("k")).unwrap(), slot().party(&key("k")).unwrap());
-        let first = a.carry(1_500).unwrap();
-        assert_eq!(reached(a.carry(1_000)), Some((Limit::ConnectionBytes, 2)));
-        let second = b.carry(1_500).unwrap();
-        assert_eq!(reached(b.carry(500)), Some((Limit::KeyBytes, 3)));
-        let other = slot().party(&key("l")).unwrap();
-        let large = other.carry(100_000).expect("what comes first is taken");
-        drop((first, second, large));
-        assert!(a.carry(2_000).is_ok());
-        let books = ledger.books(FrontEnd::Http);
-        assert_eq!(books.bytes.load(Ordering::Relaxed), 0);
-    }
-
-    #[test]
-    fn quota_39_of_many_that_come_at_once_one_is_first() {
-        for _ in 0..200 {
-            let (count, begin) = (AtomicU64::new(0), std::sync::Barrier::new(4));
-            let taken = std::thread::scope(|threads| {
-                let add = || {
-                    begin.wait();
-                    add(&count, 3_000, 4)
-                };
-                let all: Vec<_> = (0..4).map(|_| threads.spawn(add)).collect();
-                all.into_iter().filter_map(|one| one.join().ok()).filter(|taken| *taken).count()
-            });
-            assert_eq!((taken, count.into_inner()), (1, 3_000));
-        }
-    }
-}
+mod tests;

@@ -93,14 +93,15 @@ mod tests {
     use auth::Principal;
 
     use super::*;
-    use crate::{FrontEnd, Ledger, Settings};
+    use crate::{FrontEnd, Ledger, Origin, Settings};
 
     #[test]
     fn a_connection_s_bytes_count_for_its_key_and_are_gone_with_it() {
         let mut settings = Settings::default();
         settings.set(Limit::KeyBytes, 1);
         let ledger = Ledger::new(settings);
-        let slot = |last: u8| ledger.open(FrontEnd::Amqp, [10, 0, 0, last].into()).unwrap();
+        let from = |last: u8| Origin::plain(([10, 0, 0, last], 40_000).into());
+        let slot = |last: u8| ledger.open(FrontEnd::Amqp, from(last)).unwrap();
         let (mut usage, mut other) = (Usage::new(slot(1)), Usage::new(slot(2)));
         usage.set_bytes(2_000);
         usage.belong(usage.slot().party(&Principal::Anyone).unwrap());

@@ -72,6 +72,8 @@ enum Command {
     Health(commands::health::HealthArgs),
     /// Nodes, groups and leaders
     Cluster(commands::cluster::ClusterArgs),
+    /// List and close the connections of clients
+    Connection(commands::connection::ConnectionArgs),
     /// What a node's settings come to
     Config(commands::config::ConfigArgs),
     /// Keys of clients: their rights, and new ones in their place
@@ -143,6 +145,7 @@ impl Cli {
             Command::Experiment(args) => return commands::experiment::run(args).await,
             Command::Health(args) => return commands::health::run(args).await,
             Command::Cluster(args) => return commands::cluster::run(args).await,
+            Command::Connection(args) => commands::connection::run(args).await?,
             Command::Config(args) => commands::config::run(&args, std::env::args_os().collect())?,
             Command::Key(args) => commands::key::run(args).await?,
             Command::Cert(args) => commands::cert::run(args)?,

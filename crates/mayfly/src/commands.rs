@@ -9,6 +9,7 @@ pub mod clock;
 pub mod cluster;
 pub mod completions;
 pub mod config;
+pub mod connection;
 pub mod definitions;
 mod entity;
 pub mod experiment;

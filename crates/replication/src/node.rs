@@ -23,12 +23,12 @@ use crate::group::{Group, Groups};
 use crate::peer::channel::{self, Channel};
 use crate::peer::clocks;
 use crate::peer::connection::{Peer, Peers};
-use crate::peer::description;
 use crate::peer::identity::{Check, Directory, Identity, Removed};
 use crate::peer::notes::PeerNotes;
 use crate::peer::processes::ProcessRegistry;
 use crate::peer::server::PeerPort;
 use crate::peer::v1;
+use crate::peer::{description, inquiry};
 use crate::raft::config::raft_config;
 use crate::retention::Retention;
 use crate::runs::{Run, Runs};
@@ -529,6 +529,17 @@ impl Replication {
     ) -> Result<Option<NodeDescription>, ChannelError> {
         let peer = self.peer(node)?;
         description::ask(&peer).await
+    }
+
+    /// Asks a peer a question of the layer above ([`Incoming::answer`]); `None` if it does not know it.
+    pub async fn inquire(
+        &self,
+        node: u64,
+        question: &str,
+        asked: Bytes,
+    ) -> Result<Option<Bytes>, ChannelError> {
+        let peer = self.peer(node)?;
+        inquiry::ask(&peer, question, asked).await
     }
 
     /// Notes in the data directory that its cluster has a feature level, so that versions that do not know it

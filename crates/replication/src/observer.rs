@@ -1,5 +1,6 @@
 //! What the layer above hears.
 
+use bytes::Bytes;
 use domain::{Effect, EntityId, GroupId, Tally, TracedStep};
 
 use crate::Channel;
@@ -66,6 +67,8 @@ pub struct NodeDescription {
     pub zone: Option<String>,
     /// What came of each fault rule that it goes by.
     pub faults: Vec<FaultTally>,
+    /// Clients' connections to it. Absent where it was not told.
+    pub connections: Option<u64>,
 }
 
 /// What came of a fault rule at a node.
@@ -107,4 +110,11 @@ pub trait Incoming: Send + Sync + 'static {
 
     /// What this node is.
     fn describe(&self) -> NodeDescription;
+
+    /// What the layer above tells operators, by the name of the question; `None`: it does not know that. By default
+    /// it knows none. Called where a thread may be held up for moments.
+    fn answer(&self, question: &str, asked: Bytes) -> Option<Bytes> {
+        drop((question.len(), asked));
+        None
+    }
 }

@@ -1,5 +1,6 @@
 //! What a node is told at start. Pacing only: what the machine reads comes from the log.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +9,7 @@ use spans::SpanQueue;
 
 use crate::certificates::CertificateEnds;
 use crate::clock::Skew;
+use crate::facts::{NoFacts, NodeFacts};
 
 /// Default of [`Config::metrics_entities_max`].
 const METRICS_ENTITIES_MAX: usize = 1_000;
@@ -46,6 +48,8 @@ pub struct Config {
     pub version: &'static str,
     /// Until when its certificates count, as far as it has any.
     pub certificates: CertificateEnds,
+    /// What it tells operators beside. Default nothing.
+    pub facts: Arc<dyn NodeFacts>,
     /// How long a request may take before it is answered "not done" or "perhaps done". Default 10 s.
     pub request_timeout: Duration,
     /// Most bytes of sends that wait at this node to be stored; more are told to come back.
@@ -131,6 +135,7 @@ impl Config {
             durability: "synced",
             version: env!("CARGO_PKG_VERSION"),
             certificates: CertificateEnds::default(),
+            facts: Arc::new(NoFacts),
             request_timeout: Duration::from_secs(10),
             sends_bytes_max: 64 * 1024 * 1024,
             forwarded: |outgoing, content| {

@@ -23,6 +23,7 @@ mod fault_rules;
 mod feature_level;
 mod health;
 mod history;
+mod inquiry;
 mod join_tokens;
 mod key_watch;
 mod members;
@@ -45,6 +46,7 @@ pub use self::entities::{
 pub use self::fault_rules::FaultRules;
 pub(crate) use self::fault_rules::fault_rules_in_force;
 pub(crate) use self::feature_level::told_by_all;
+pub(crate) use self::health::peers;
 pub(crate) use self::intents::Intents;
 pub use self::join_tokens::Entrant;
 pub use self::key_watch::{EntityKeys, KeyWatch};

@@ -20,6 +20,7 @@ mod certificates;
 mod clock;
 mod config;
 mod error;
+mod facts;
 pub mod metric;
 mod trace;
 
@@ -47,6 +48,7 @@ pub use exchange::{
     EntityDepth, EntitySample, EntitySamples, GroupDepth, GroupHealth, NodeReport, Received,
     ReplicaHealth,
 };
+pub use facts::{NoFacts, NodeFacts, Untold};
 pub use node::{Node, NodeHolders, RunningNode};
 pub use replication::{
     CertificateEnd, DiskStatus, HistoryChunk, MessageHistory, NodeDescription, PeerStatus,

@@ -6,6 +6,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Weak};
 
+use bytes::Bytes;
 use domain::{Effect, EntityId, GroupId, Tally, TracedStep};
 use futures::future::join_all;
 use parking_lot::Mutex;
@@ -132,6 +133,10 @@ impl Incoming for Listener {
 
     fn describe(&self) -> NodeDescription {
         self.about.describe(&self.groups)
+    }
+
+    fn answer(&self, question: &str, asked: Bytes) -> Option<Bytes> {
+        self.about.facts.answer(question, asked)
     }
 }
 

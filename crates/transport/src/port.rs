@@ -51,13 +51,25 @@ pub struct Arrival {
     pub http_2: Option<Arc<str>>,
     /// What its client has shown of itself; an authority for clients vouches for that.
     pub certified: Option<Arc<Certified>>,
+    /// Its bytes are encrypted, here or by what carries it.
+    pub is_tls: bool,
+    /// It is carried by a WebSocket.
+    pub is_web_socket: bool,
 }
 
 impl Arrival {
     /// One that is right where it came, at this moment.
     pub fn now(stream: Stream, peer: SocketAddr) -> Arrival {
-        let accepted_at = Instant::now();
-        Arrival { stream, peer, accepted_at, misdirected: None, http_2: None, certified: None }
+        Arrival {
+            is_tls: stream.is_tls(),
+            stream,
+            peer,
+            accepted_at: Instant::now(),
+            misdirected: None,
+            http_2: None,
+            certified: None,
+            is_web_socket: false,
+        }
     }
 }
 
@@ -254,7 +266,8 @@ impl Desk {
                     self.tell(peer, &format!("{} was spoken: {why}", line.name()));
                 }
                 let certified = stream.shown().certified();
-                let arrival = Arrival { stream, peer, accepted_at, misdirected, http_2, certified };
+                let now = Arrival::now(stream, peer);
+                let arrival = Arrival { accepted_at, misdirected, http_2, certified, ..now };
                 // Fails only when nobody takes them any more.
                 drop(self.lines.of(line).send(arrival).await);
             }

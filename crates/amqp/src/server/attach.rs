@@ -6,7 +6,7 @@ use amqp_protocol::codec::{AnyTarget, Attach, Error, Role, SenderSettleMode, Sym
 use amqp_protocol::engine::{Connection, LinkId, Millis, SessionId};
 use auth::{Principal, Right};
 use domain::{Refusal, SubQueue};
-use limits::Party;
+use limits::{Party, Slot};
 use message_content::Shown;
 use service::ReceiveMode;
 use tokio::sync::mpsc;
@@ -60,6 +60,8 @@ pub(super) struct AttachHandler<'a> {
     pub unread: &'a Backlog,
     /// Whose connection it is.
     pub party: Option<&'a Party>,
+    /// Where its links are listed.
+    pub slot: Option<&'a Slot>,
     /// A fault rule has it so.
     pub withholds_credit: bool,
 }
@@ -70,7 +72,11 @@ impl AttachHandler<'_> {
         match self.serve(session, id, &mut attach) {
             Ok((right, kind)) => {
                 let is_waiting = matches!(kind, Kind::Incoming(_) | Kind::Outgoing(_));
+                // Without what some clients write before a name.
+                let address = auth::addressed(address_of(&attach).unwrap_or_default());
+                let listed = self.slot.map(|slot| slot.list_link(kind.role(), &address));
                 let link = Link {
+                    _listed: listed,
                     session,
                     attach,
                     right,

@@ -51,6 +51,9 @@ const QUIET_WITHIN_MS: u64 = 300;
 const SETTLED_WITHIN_MS: u64 = 1_000;
 /// What links still have to hand back when the connection is gone takes no longer.
 const LINKS_END_WITHIN: Duration = Duration::from_secs(2);
+/// Why a client is let go.
+const SHUTTING_DOWN: &str = "the node is shutting down";
+const CLOSED_BY_OPERATOR: &str = "an operator closed this connection; connect again";
 /// It is looked whether tokens have run out when they do by the present clock, and so often in case
 /// that is set.
 const TOKENS_LOOK_MS: u64 = 60_000;
@@ -78,6 +81,7 @@ pub(super) async fn run(
         Ok(slot) => (Some(slot), None),
         Err(refusal) => (None, Some(refusal)),
     };
+    let place = slot.clone();
     let mut links = Links::new(engine, shared.clone(), notes, Dues::new(slot));
     (links.grants.trail, links.grants.peer) = (shared.config.trail.clone(), Some(peer));
     links.grants.certified = certified;
@@ -88,6 +92,7 @@ pub(super) async fn run(
         stream,
         is_flushed: true,
         refusal,
+        place,
         input: BytesMut::new(),
         links,
         inbox,
@@ -96,6 +101,7 @@ pub(super) async fn run(
         keys,
         end_by: None,
         leaving: None,
+        farewell: SHUTTING_DOWN,
         giving_back: FuturesUnordered::new(),
         hangs_up: false,
         silent_until: None,
@@ -179,7 +185,7 @@ impl Rejection {
     }
 }
 
-/// Until when a client is served whose node ends.
+/// Until when a client is served that is let go.
 struct Leaving {
     /// From then on nothing more is taken of it.
     quiet_by: Millis,
@@ -191,6 +197,8 @@ struct Socket {
     /// All that was written to the stream has left it.
     is_flushed: bool,
     refusal: Option<Rejection>,
+    /// One that is only told why it ends has none.
+    place: Option<Slot>,
     /// Read and not understood yet.
     input: BytesMut,
     links: Links,
@@ -202,8 +210,10 @@ struct Socket {
     keys: KeyWatch,
     /// The node ends, and with it this, whatever the client does.
     end_by: Option<Millis>,
-    /// Set once it is known that the node ends.
+    /// Set once it is known that the node ends, or that an operator ends the connection.
     leaving: Option<Leaving>,
+    /// Why that is.
+    farewell: &'static str,
     /// What is given back for that (LOCK-28).
     giving_back: FuturesUnordered<oneshot::Receiver<()>>,
     /// The last bytes are written, and no goodbye.
@@ -337,8 +347,9 @@ impl Socket {
         if self.is_silent() {
             return Ok(());
         }
-        let Socket { stream, is_flushed, links, .. } = self;
-        poll_fn(|cx| match poll_write(stream, links.engine.output(), is_flushed, cx) {
+        let Socket { stream, is_flushed, links, place, .. } = self;
+        let place = place.as_ref();
+        poll_fn(|cx| match poll_write(stream, links.engine.output(), is_flushed, place, cx) {
             Poll::Ready(result) => Poll::Ready(result),
             Poll::Pending => Poll::Ready(Ok(())),
         })
@@ -350,7 +361,7 @@ impl Socket {
         let wants_input = self.links.wants_input() && !self.is_deaf() && !self.is_silent();
         let has_output = self.has_output();
         let Socket { stream, is_flushed, input, links, inbox, stopping, catalog, keys, .. } = self;
-        let (alarm, shared) = (&mut self.alarm, &self.shared);
+        let (alarm, shared, place) = (&mut self.alarm, &self.shared, self.place.as_ref());
         let (unstored, is_full) = (links.unstored.clone(), links.unstored.is_full());
         let read_bytes = if links.guest.is_some() { UNPROVED_READ_BYTES } else { READ_BYTES };
         let (engine, work) = (&mut links.engine, &mut links.tasks.work);
@@ -367,15 +378,22 @@ impl Socket {
         };
         let exchange = poll_fn(|cx| {
             if has_output
-                && let Poll::Ready(result) = poll_write(stream, engine.output(), is_flushed, cx)
+                && let Poll::Ready(result) =
+                    poll_write(stream, engine.output(), is_flushed, place, cx)
             {
                 return Poll::Ready(result.map(|()| true));
             }
             match wants_input {
-                true => poll_read(stream, input, read_bytes, cx),
+                true => poll_read(stream, input, read_bytes, place, cx),
                 false => Poll::Pending,
             }
         });
+        let closing = async {
+            match place {
+                Some(place) => place.closing().await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
             goes_on = exchange, if wants_input || has_output => return goes_on,
             () = unstored.room(), if is_full => {}
@@ -394,6 +412,10 @@ impl Socket {
                 links.grants.renew();
             }
             Some(_) = giving_back.next(), if !giving_back.is_empty() => {}
+            () = closing, if !is_leaving && self.end_by.is_none() => {
+                self.farewell = CLOSED_BY_OPERATOR;
+                self.leave();
+            }
             _ = stopping.changed(), if !is_leaving && self.end_by.is_none() => self.leave(),
             places = asked_out, if self.end_by.is_none() => {
                 self.refuse(Rejection::Unproved { places }.error());
@@ -436,7 +458,7 @@ impl Socket {
         }
     }
 
-    /// The node ends. Every SDK connects anew by itself, and may be faster there than what it has received is given
+    /// The node ends, or the connection. Every SDK connects anew by itself, and may be faster there than what it has received is given
     /// back, so that comes first; the client is served meanwhile, and let go between two calls, for what is under way
     /// then some SDKs do not ask again.
     fn leave(&mut self) {
@@ -453,7 +475,7 @@ impl Socket {
         self.hangs_up || self.leaving.as_ref().is_some_and(is_late)
     }
 
-    /// Lets the client go, if the node ends and nothing is under way.
+    /// Lets the client go, if it is to be and nothing is under way.
     fn let_go(&mut self) {
         let Some(Leaving { settled_by, .. }) = self.leaving else { return };
         let is_late = settled_by <= now(&self.shared);
@@ -472,8 +494,8 @@ impl Socket {
         if self.links.mistakes_close {
             self.hangs_up = true;
         } else {
-            let why = "the node is shutting down";
-            self.links.engine.close(Some(Error::new(condition::CONNECTION_FORCED, why)));
+            let error = Error::new(condition::CONNECTION_FORCED, self.farewell);
+            self.links.engine.close(Some(error));
             self.links.engine.flush();
         }
     }
@@ -498,7 +520,7 @@ impl Socket {
             // Closed with something unread, a socket is reset, and what the client has not read is lost.
             while hangs_up
                 && let Ok(true) =
-                    poll_fn(|cx| poll_read(&mut stream, &mut input, READ_BYTES, cx)).await
+                    poll_fn(|cx| poll_read(&mut stream, &mut input, READ_BYTES, None, cx)).await
             {
                 input.clear();
             }
@@ -513,6 +535,7 @@ fn poll_write(
     stream: &mut Stream,
     output: &mut Output,
     is_flushed: &mut bool,
+    place: Option<&Slot>,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<()>> {
     while output.has_remaining() {
@@ -520,7 +543,12 @@ fn poll_write(
         let count = output.chunks_vectored(&mut slices);
         match ready!(Pin::new(&mut *stream).poll_write_vectored(cx, &slices[..count]))? {
             0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-            written => output.advance(written),
+            written => {
+                output.advance(written);
+                if let Some(place) = place {
+                    place.count_bytes(0, written as u64);
+                }
+            }
         }
         *is_flushed = false;
     }
@@ -536,10 +564,14 @@ fn poll_read(
     stream: &mut Stream,
     input: &mut BytesMut,
     bytes: usize,
+    place: Option<&Slot>,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<bool>> {
     input.reserve(bytes);
     let read = poll_read_buf(Pin::new(stream), cx, input);
+    if let (Poll::Ready(Ok(count)), Some(place)) = (&read, place) {
+        place.count_bytes(*count as u64, 0);
+    }
     if input.is_empty() {
         *input = BytesMut::new();
     }

@@ -22,6 +22,11 @@ impl Dues {
         Dues { usage: slot.map(Usage::new), surplus: None }
     }
 
+    /// The place of the connection.
+    pub fn slot(&self) -> Option<&Slot> {
+        self.usage.as_ref().map(Usage::slot)
+    }
+
     /// Whose connection it is, once that is known.
     pub fn party(&self) -> Option<&Party> {
         self.usage.as_ref().and_then(Usage::party)

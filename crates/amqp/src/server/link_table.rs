@@ -6,6 +6,7 @@ use amqp_protocol::codec::{AnyTarget, Attach, Role};
 use amqp_protocol::engine::{LinkId, Millis, SessionId};
 use auth::Right;
 use domain::EntityId;
+use limits::{LinkRole, ListedLink};
 
 use super::address::{Entity, Node};
 use super::incoming::{IncomingLink, PRESETTLED_MAX, RelayLink};
@@ -26,6 +27,8 @@ pub(super) struct Link {
     pub entity_id: Option<EntityId>,
     /// Of a sender link: a fault rule has it that it gets none.
     pub has_no_credit: bool,
+    /// It is listed with its connection.
+    pub _listed: Option<ListedLink>,
 }
 
 pub(super) enum Kind {
@@ -40,6 +43,17 @@ pub(super) enum Kind {
     Replies(UnsentReplies),
     /// Of transactions (COORD-1).
     Control,
+}
+
+impl Kind {
+    /// What its client does there.
+    pub fn role(&self) -> LinkRole {
+        match self {
+            Kind::Incoming(_) | Kind::Relay(_) => LinkRole::Sends,
+            Kind::Outgoing(_) => LinkRole::Receives,
+            Kind::Requests(_) | Kind::Replies(_) | Kind::Control => LinkRole::Asks,
+        }
+    }
 }
 
 #[derive(Default)]

@@ -12,7 +12,7 @@ use amqp_protocol::request::Envelope;
 use auth::Right;
 use bytes::{Bytes, BytesMut};
 use domain::{Refusal, Settlement};
-use limits::Limit;
+use limits::{ClientInfo, Limit};
 use service::Received;
 use tokio::sync::oneshot;
 
@@ -193,6 +193,11 @@ impl Links {
             Event::Opened(open) => {
                 self.mistakes_close = open.properties.as_ref().is_some_and(mistakes_close);
                 self.fates.client = open.container_id.to_string();
+                if let Some(slot) = self.dues.slot() {
+                    slot.introduce(|| {
+                        ClientInfo::new(&open.container_id, &product(open.properties.as_ref()))
+                    });
+                }
                 self.see_party();
                 let is_proved = self.grants.is_proved(&self.shared.config.access);
                 self.timers.opened(self.now, is_proved);
@@ -775,8 +780,9 @@ impl Links {
 
     fn attach_handler(&mut self) -> AttachHandler<'_> {
         let Links { engine, shared, grants, table, tasks, groups, timers, unread, .. } = self;
-        let (now, party) = (self.now, self.dues.party());
+        let (now, party, slot) = (self.now, self.dues.party(), self.dues.slot());
         AttachHandler {
+            slot,
             shared,
             now,
             grants,
@@ -811,6 +817,15 @@ impl Links {
 /// By what it says of itself.
 fn mistakes_close(properties: &Map) -> bool {
     matches!(properties.get("product"), Some(Value::String(product)) if MISTAKING.contains(&&**product))
+}
+
+/// What a client says it is: its product and the version of that, or what it says its agent is.
+fn product(properties: Option<&Map>) -> String {
+    let text = |key| properties.and_then(|all| all.get(key)).and_then(Value::as_str).unwrap_or("");
+    match (text("product"), text("version")) {
+        ("", _) => text("user-agent").to_owned(),
+        (product, version) => format!("{product} {version}").trim_end().to_owned(),
+    }
 }
 
 /// REQ-31.

@@ -102,6 +102,7 @@ pub async fn run(
     let node = service::Node::new(service::Config {
         certificates: ends.clone(),
         spans: exporter.as_ref().map(Exporter::queue),
+        facts: Arc::new(grpc::OwnFacts::new(config.node, ledger.clone())),
         ..service_config(&config, cluster_id)
     });
     let peers = replication::Config {

@@ -43,6 +43,7 @@ pub(crate) fn told(description: NodeDescription) -> v1::DescribeReply {
         led,
         zone,
         faults,
+        connections,
     } = description;
     let certificate =
         |CertificateEnd { shown_to, at_s }| v1::CertificateEnd { r#use: shown_to, at_s };
@@ -63,6 +64,7 @@ pub(crate) fn told(description: NodeDescription) -> v1::DescribeReply {
         led: led.into_iter().map(led_group).collect(),
         zone: zone.unwrap_or_default(),
         faults: faults.into_iter().map(fault).collect(),
+        connections,
     }
 }
 
@@ -76,6 +78,7 @@ fn taken(reply: v1::DescribeReply) -> NodeDescription {
         led,
         zone,
         faults,
+        connections,
     } = reply;
     let certificate = |v1::CertificateEnd { r#use, at_s }| CertificateEnd { shown_to: r#use, at_s };
     let led_group = |v1::LedGroup { group, term, led_ms }| {
@@ -97,5 +100,6 @@ fn taken(reply: v1::DescribeReply) -> NodeDescription {
         led: led.into_iter().filter_map(led_group).collect(),
         zone: (!zone.is_empty()).then_some(zone),
         faults: faults.into_iter().map(fault).collect(),
+        connections,
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod codec;
 pub(crate) mod connection;
 pub(crate) mod description;
 pub(crate) mod identity;
+pub(crate) mod inquiry;
 pub(crate) mod knock;
 pub(crate) mod network;
 pub(crate) mod notes;

@@ -27,7 +27,7 @@ use super::v1::peer_server::{Peer as PeerService, PeerServer};
 use super::v1::transfer_reply::Refused;
 use super::{
     CONNECTION_WINDOW_BYTES, FRAME_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES, append, channel,
-    description, snapshot, v1,
+    description, inquiry, snapshot, v1,
 };
 use crate::group::{Group, Groups};
 use crate::raft::{TypeConfig, Vote, record};
@@ -229,6 +229,14 @@ impl PeerService for PeerPort {
         _: Request<v1::DescribeRequest>,
     ) -> Result<Response<v1::DescribeReply>, Status> {
         Ok(Response::new(description::told(self.incoming.describe())))
+    }
+
+    async fn inquire(
+        &self,
+        request: Request<v1::InquireRequest>,
+    ) -> Result<Response<v1::InquireReply>, Status> {
+        let told = inquiry::answer(self.incoming.clone(), request.into_inner()).await?;
+        Ok(Response::new(told))
     }
 
     type AttendStream = BoxStream<'static, Result<v1::AttendReply, Status>>;

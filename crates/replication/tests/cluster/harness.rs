@@ -40,6 +40,7 @@ pub fn description() -> NodeDescription {
         led: vec![LedGroup { group: GroupId(u16::MAX), term: 3, led_ms: 4 }],
         zone: Some("eu-1a".to_owned()),
         faults: vec![FaultTally { name: "f".to_owned(), added_at_ms: 5, events: 6, hits: 7 }],
+        connections: Some(8),
     }
 }
 pub const PATIENCE: Duration = Duration::from_secs(30);

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::certificates::CertificateEnds;
 use crate::config::Config;
+use crate::facts::NodeFacts;
 use crate::leader::Groups;
 
 /// What stays the same while the node's process runs, and where the rest stands.
@@ -20,6 +21,8 @@ pub(crate) struct AboutNode {
     zone: Option<String>,
     /// As [`Config::feature_level_max`](crate::Config) has it.
     pub feature_level: u32,
+    /// What it tells operators beside.
+    pub facts: Arc<dyn NodeFacts>,
     /// The faults that its clients meet; `None`: none are allowed here.
     pub faults: Option<Arc<RuleBook>>,
 }
@@ -33,6 +36,7 @@ impl AboutNode {
             certificates: config.certificates.clone(),
             zone: config.zone.clone(),
             feature_level: level_max.min(FEATURE_LEVEL_KNOWN),
+            facts: config.facts.clone(),
             faults: config.faults_allowed.then(Arc::default),
         }
     }
@@ -47,6 +51,7 @@ impl AboutNode {
             led: groups.all().iter().filter_map(|group| group.led_group()).collect(),
             zone: self.zone.clone(),
             faults: self.faults.iter().flat_map(|book| book.tallies()).map(told).collect(),
+            connections: self.facts.connections(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use bytes::Bytes;
 use domain::{EntityId, GroupId};
 use parking_lot::Mutex;
 use replication::{NodeDescription, Replication};
@@ -10,10 +11,15 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::exchange::{CutAnswer, CutRequest, IdleReport, NodeReport};
+use crate::facts::Untold;
 use crate::peer::link::{Link, Outgoing};
 
 /// How long a node may take to say how it is, or what it knows.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a node may take to answer an operator's question, for whom a page waits that shows what is known within
+/// two seconds.
+const INQUIRY_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// How long a node may take to read some rows of a cut, which may have to come by there first.
 const CUT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -61,6 +67,17 @@ impl Links {
     /// What a node is; `None` if it does not answer, or is of a version that does not tell.
     pub async fn describe(&self, node: u64) -> Option<NodeDescription> {
         timeout(REPORT_TIMEOUT, self.replication.ask_description(node)).await.ok()?.ok()?
+    }
+
+    /// What a node tells operators beside what the broker knows.
+    pub async fn inquire(&self, node: u64, question: &str, asked: Bytes) -> Result<Bytes, Untold> {
+        let answer =
+            timeout(INQUIRY_TIMEOUT, self.replication.inquire(node, question, asked)).await;
+        match answer {
+            Ok(Ok(Some(told))) => Ok(told),
+            Ok(Ok(None)) => Err(Untold::Unknown),
+            Ok(Err(_)) | Err(_) => Err(Untold::Silent),
+        }
     }
 
     /// The id of a node's data directory; `None` if it does not answer.

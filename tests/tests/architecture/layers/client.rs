@@ -23,6 +23,7 @@ pub const LAYERS: &[Layer] = &[
         &["calls", "delivery", "error", "lib", "message", "nodes", "options", "receiver", "sender"],
     ),
     (&["backups"], &["calls", "client", "error", "lib", "nodes"]),
+    (&["connections"], &["calls", "client", "error", "lib", "nodes"]),
     (&["entities"], &["calls", "client", "error", "lib", "nodes"]),
     (&["faults"], &["calls", "client", "error", "lib", "nodes"]),
     (&["history"], &["client", "error", "lib", "nodes"]),

@@ -13,6 +13,7 @@ pub const LAYERS: &[Layer] = &[
     (&["visit"], &["failure", "form", "session"]),
     (&["layout"], &["failure", "form", "session", "visit"]),
     (&["development"], &["failure", "layout", "text", "visit"]),
+    (&["connections"], &["address", "failure", "layout", "text", "visit"]),
     (&["entity_list"], &["address", "layout", "text", "visit"]),
     (
         &["entity"],
@@ -55,6 +56,7 @@ pub const LAYERS: &[Layer] = &[
             "address",
             "browse",
             "confirmation",
+            "connections",
             "dead_letters",
             "development",
             "entity",

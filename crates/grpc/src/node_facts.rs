@@ -1,0 +1,160 @@
+//! What a node tells other nodes for operators, in the messages of the native API: the connections of its clients.
+
+use bytes::Bytes;
+use limits::{ConnectionId, ConnectionInfo, Ledger, LinkRole};
+use prost::Message;
+use service::NodeFacts;
+use wire::v1;
+
+/// Asked and told as the request and the response of the method.
+pub(crate) const LIST_CONNECTIONS: &str = "mayfly.v1.Connections/ListConnections";
+/// Asked as the request of the method. What is told is empty where there is no such connection.
+pub(crate) const CLOSE_CONNECTION: &str = "mayfly.v1.Connections/CloseConnection";
+/// What is told of a connection that is told to end.
+const CLOSED: &[u8] = b"closed";
+
+/// Most connections in a page.
+pub(crate) const CONNECTIONS_PAGE_MAX: usize = 1_000;
+/// A page with so many bytes is full.
+const PAGE_BYTES_FULL: usize = 1 << 20;
+
+/// Answers for one node.
+#[derive(Clone, Debug)]
+pub struct OwnFacts {
+    node: u64,
+    ledger: Ledger,
+}
+
+impl OwnFacts {
+    /// `ledger`: where the connections of the node's clients are.
+    pub fn new(node: u64, ledger: Ledger) -> OwnFacts {
+        OwnFacts { node, ledger }
+    }
+
+    fn list(&self, asked: &v1::ListConnectionsRequest) -> v1::ListConnectionsResponse {
+        let after = connection_id(&asked.after).map(|(_, id)| id);
+        // One more, to know whether there is one.
+        let found = self.ledger.connections(after, CONNECTIONS_PAGE_MAX + 1);
+        let mut page = v1::ListConnectionsResponse::default();
+        let mut bytes = 0;
+        for info in found {
+            if page.connections.len() == CONNECTIONS_PAGE_MAX || bytes >= PAGE_BYTES_FULL {
+                page.more = true;
+                break;
+            }
+            let told = shown(self.node, info);
+            bytes += told.encoded_len();
+            page.connections.push(told);
+        }
+        page
+    }
+}
+
+impl NodeFacts for OwnFacts {
+    fn answer(&self, question: &str, asked: Bytes) -> Option<Bytes> {
+        match question {
+            LIST_CONNECTIONS => {
+                let asked = v1::ListConnectionsRequest::decode(asked).ok()?;
+                Some(self.list(&asked).encode_to_vec().into())
+            }
+            CLOSE_CONNECTION => {
+                let asked = v1::CloseConnectionRequest::decode(asked).ok()?;
+                let own = connection_id(&asked.id).filter(|(node, _)| *node == self.node);
+                let is_closed = own.is_some_and(|(_, id)| self.ledger.close(id));
+                Some(Bytes::from_static(if is_closed { CLOSED } else { b"" }))
+            }
+            _ => None,
+        }
+    }
+
+    fn connections(&self) -> Option<u64> {
+        Some(self.ledger.connections_count())
+    }
+}
+
+/// The node of a connection, and which of its own it is.
+pub(crate) fn connection_id(id: &str) -> Option<(u64, ConnectionId)> {
+    let (node, id) = id.split_once('-')?;
+    Some((node.parse().ok().filter(|node| *node != 0)?, id.parse().ok()?))
+}
+
+fn shown(node: u64, info: ConnectionInfo) -> v1::Connection {
+    let ConnectionInfo { id, front_end, origin, opened_at_ms, principal, client, .. } = info;
+    let client = client.unwrap_or_default();
+    let key_name = principal.as_ref().and_then(|principal| principal.key_name());
+    v1::Connection {
+        id: format!("{node}-{id}"),
+        node,
+        protocol: front_end.name().to_owned(),
+        web_socket: origin.is_web_socket,
+        tls: origin.is_tls,
+        peer: origin.peer.to_string(),
+        opened_at_ms,
+        key_name: key_name.unwrap_or_default().to_owned(),
+        principal: match &principal {
+            Some(principal) if key_name.is_some() => principal.to_string(),
+            Some(_) | None => String::new(),
+        },
+        client_name: client.name,
+        client_product: client.product,
+        links: info
+            .links
+            .iter()
+            .map(|link| v1::ConnectionLink {
+                role: role(link.role).into(),
+                address: link.address.to_string(),
+            })
+            .collect(),
+        links_count: u32::try_from(info.links_count).unwrap_or(u32::MAX),
+        received_bytes: info.received_bytes,
+        sent_bytes: info.sent_bytes,
+    }
+}
+
+fn role(role: LinkRole) -> v1::LinkRole {
+    match role {
+        LinkRole::Sends => v1::LinkRole::Sends,
+        LinkRole::Receives => v1::LinkRole::Receives,
+        LinkRole::Asks => v1::LinkRole::Asks,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use limits::{FrontEnd, Origin};
+
+    use super::*;
+
+    #[test]
+    fn connections_are_told_by_the_page_and_closed_by_their_ids() {
+        let ledger = Ledger::default();
+        let facts = OwnFacts::new(3, ledger.clone());
+        let origin = Origin::plain(([10, 0, 0, 1], 40_000).into());
+        let open = |_| ledger.open(FrontEnd::Amqp, origin).expect("a place");
+        let held: Vec<_> = (0..CONNECTIONS_PAGE_MAX + 2).map(open).collect();
+        let page = |after: &str| {
+            let asked = v1::ListConnectionsRequest { node: 3, after: after.to_owned() };
+            let told = facts.answer(LIST_CONNECTIONS, asked.encode_to_vec().into());
+            v1::ListConnectionsResponse::decode(told.expect("it is known")).expect("a page")
+        };
+        let first = page("");
+        assert_eq!((first.connections.len(), first.more), (CONNECTIONS_PAGE_MAX, true));
+        let last = &first.connections[CONNECTIONS_PAGE_MAX - 1].id;
+        let second = page(last);
+        assert_eq!((second.connections.len(), second.more), (2, false));
+
+        let close = |id: &str| {
+            let asked = v1::CloseConnectionRequest { id: id.to_owned() };
+            let told = facts.answer(CLOSE_CONNECTION, asked.encode_to_vec().into());
+            !told.expect("it is known").is_empty()
+        };
+        assert!(close(last));
+        let of_another = last.replacen("3-", "4-", 1);
+        for wrong in ["", "3", "x", of_another.as_str()] {
+            assert!(!close(wrong), "{wrong}");
+        }
+        drop(held);
+        assert!(!close(last), "it is gone");
+        assert_eq!(facts.answer("what is that", Bytes::new()), None);
+    }
+}
