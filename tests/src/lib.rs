@@ -6,6 +6,7 @@ mod amqp_transaction;
 mod cluster;
 mod collector;
 mod document;
+pub mod drawn;
 mod http_2_client;
 mod http_client;
 mod load;

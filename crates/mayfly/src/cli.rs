@@ -72,6 +72,8 @@ enum Command {
     Health(commands::health::HealthArgs),
     /// Nodes, groups and leaders
     Cluster(commands::cluster::ClusterArgs),
+    /// Nodes, queues and their rates on the screen, kept fresh
+    Top(commands::top::TopArgs),
     /// List and close the connections of clients
     Connection(commands::connection::ConnectionArgs),
     /// What a node's settings come to
@@ -145,6 +147,7 @@ impl Cli {
             Command::Experiment(args) => return commands::experiment::run(args).await,
             Command::Health(args) => return commands::health::run(args).await,
             Command::Cluster(args) => return commands::cluster::run(args).await,
+            Command::Top(args) => commands::top::run(args).await?,
             Command::Connection(args) => commands::connection::run(args).await?,
             Command::Config(args) => commands::config::run(&args, std::env::args_os().collect())?,
             Command::Key(args) => commands::key::run(args).await?,

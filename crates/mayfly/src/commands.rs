@@ -12,6 +12,7 @@ pub mod config;
 pub mod connection;
 pub mod definitions;
 mod entity;
+mod entity_list;
 pub mod experiment;
 pub mod fault;
 pub mod health;
@@ -32,6 +33,7 @@ pub mod send;
 mod server_tls;
 pub mod session;
 pub mod subscription;
+pub mod top;
 pub mod topic;
 
 use client::{Client, QueuePath, subscription_path};

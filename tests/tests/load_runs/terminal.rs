@@ -1,15 +1,10 @@
 //! What a person sees while a load runs, on a terminal of the test's own.
 
-use std::fs::File;
-use std::io::Read;
-use std::os::fd::OwnedFd;
 use std::process::Stdio;
-use std::sync::mpsc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use mayfly_tests::{Cluster, Settings};
+use mayfly_tests::{Cluster, Settings, drawn};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::tcgetattr;
@@ -32,44 +27,6 @@ fn file(dir: &std::path::Path, seconds: u32) -> anyhow::Result<std::path::PathBu
     written(dir, &text)
 }
 
-/// What comes out of a terminal until its last writer has gone.
-fn read(master: OwnedFd) -> mpsc::Receiver<String> {
-    let (told, read) = mpsc::sync_channel(1024);
-    thread::spawn(move || {
-        let mut master = File::from(master);
-        let mut bytes = [0; 65536];
-        // The last reader sees an error where others see an end.
-        while let Ok(count @ 1..) = master.read(&mut bytes) {
-            if told.send(String::from_utf8_lossy(&bytes[..count]).into_owned()).is_err() {
-                return;
-            }
-        }
-    });
-    read
-}
-
-/// Less what moves the cursor and sets colours.
-fn plain(drawn: &str) -> String {
-    let (mut plain, mut rest) = (String::new(), drawn);
-    while let Some(at) = rest.find("\u{1b}[") {
-        plain.push_str(&rest[..at]);
-        let after = &rest[at + 2..];
-        let end = after.find(|c: char| c.is_ascii_alphabetic()).map_or(after.len(), |end| end + 1);
-        rest = &after[end..];
-    }
-    plain + rest
-}
-
-/// Less blanks: where one is drawn the cursor may just as well be moved over it.
-fn squeezed(text: &str) -> String {
-    text.split_whitespace().collect()
-}
-
-/// Whether a text is seen.
-fn is_seen(drawn: &str, text: &str) -> bool {
-    squeezed(&plain(drawn)).contains(&squeezed(text))
-}
-
 /// On a terminal there are figures on a screen of their own; Ctrl-C gives the terminal back as it was, and the report
 /// stands where the command was given.
 #[tokio::test(flavor = "multi_thread")]
@@ -84,27 +41,27 @@ async fn a_person_sees_figures_and_gets_the_terminal_back() -> anyhow::Result<()
     command.env("TERM", "xterm-256color");
     let mut running = command.stdin(slave()?).stdout(slave()?).stderr(slave()?).spawn()?;
     drop(command);
-    let drawn = read(pty.master);
+    let pieces = drawn::read(pty.master);
     let (mut all, began) = (String::new(), Instant::now());
     let wanted =
         ["seen: gRPC to ", "measure ", "sent/s", "p99.9", "end to end", "backlog", "cores"];
-    while !wanted.iter().all(|text| is_seen(&all, text)) {
-        ensure!(began.elapsed() < Duration::from_secs(20), "{}", plain(&all));
-        all += &drawn.recv_timeout(Duration::from_secs(20)).context("nothing is drawn")?;
+    while !wanted.iter().all(|text| drawn::is_seen(&all, text)) {
+        ensure!(began.elapsed() < Duration::from_secs(20), "{}", drawn::plain(&all));
+        all += &pieces.recv_timeout(Duration::from_secs(20)).context("nothing is drawn")?;
     }
-    ensure!(is_seen(&all, "Ctrl-C ends the run"), "{}", plain(&all));
+    ensure!(drawn::is_seen(&all, "Ctrl-C ends the run"), "{}", drawn::plain(&all));
     ensure!(all.contains(ENTER) && !all.contains(LEAVE), "it has a screen of its own");
     kill(Pid::from_raw(running.id().cast_signed()), Signal::SIGINT)?;
     let done = running.wait()?;
     let after = tcgetattr(&pty.slave)?;
     drop(pty.slave);
-    all.extend(drawn.iter());
+    all.extend(pieces.iter());
     ensure!(done.code() == Some(130), "{done}");
     ensure!(after == before, "the terminal is set as it was");
     let (screen, rest) = all.split_once(LEAVE).context("the screen is left")?;
-    ensure!(is_seen(screen, "interrupted: what is under way is waited for"), "{screen}");
+    ensure!(drawn::is_seen(screen, "interrupted: what is under way is waited for"), "{screen}");
     ensure!(rest.contains(SHOW), "the cursor is back: {rest}");
-    let rest = plain(rest);
+    let rest = drawn::plain(rest);
     ensure!(rest.contains("interrupted: what is under way is waited for"), "{rest}");
     ensure!(
         rest.contains("seen: gRPC to ") && rest.contains("checks       nothing lost"),

@@ -13,6 +13,8 @@ use clap::Subcommand;
 use client::v1;
 use domain::{DATA_GROUPS_MAX, FEATURE_LEVEL_KNOWN};
 
+pub(super) use show::role_name;
+
 use crate::connect::Connect;
 use crate::terminal;
 

@@ -1,10 +1,10 @@
 //! What `mayfly queue`, `topic` and `subscription` have in common: how entities are told of.
 
-use client::Client;
+use client::{Client, v1};
 use domain::{Described, Patch};
 use serde_json::{Map, Value, json};
 
-use crate::commands::idle::{self, Idleness};
+use crate::commands::entity_list::Flow;
 use crate::commands::{Output, properties};
 use crate::input::instant;
 use crate::terminal;
@@ -23,6 +23,8 @@ pub trait Entity {
     fn title(&self) -> String;
     fn told(&self) -> anyhow::Result<Patch<Self::Properties>>;
     fn standing(&self) -> Standing;
+    /// What went through it.
+    fn flow(&self) -> Flow;
     /// Its line in a list of them.
     fn row(&self) -> anyhow::Result<Vec<String>>;
     /// What a description says before its properties, and after them, for people.
@@ -76,6 +78,14 @@ macro_rules! standing {
 }
 pub(super) use standing;
 
+/// What went through a queue or a subscription.
+pub fn flow_of(counters: &v1::QueueCounters) -> Flow {
+    let v1::QueueCounters { completed, cancelled, expired_dropped, deleted, forwarded, .. } =
+        counters;
+    let went = [completed, cancelled, expired_dropped, deleted, forwarded].into_iter().sum();
+    Flow { came: Some(counters.accepted), went: Some(went) }
+}
+
 /// Says what was done to it.
 pub fn done(output: &Output, entity: &impl Entity, what: &str) -> anyhow::Result<()> {
     match output.json {
@@ -106,22 +116,13 @@ fn goes(at_ms: Option<u64>) -> String {
     at_ms.map_or_else(|| "no".to_owned(), |at_ms| format!("{}, if unused", instant::show_ms(at_ms)))
 }
 
-/// `idle`: what keeps each of them, and when it goes.
-pub async fn list<E: Entity>(
-    output: &Output,
-    client: &Client,
-    entities: &[E],
-    idle: bool,
-) -> anyhow::Result<()> {
+pub fn list<E: Entity>(output: &Output, entities: &[E]) -> anyhow::Result<()> {
     if output.json {
         let entities = entities.iter().map(|entity| as_json(entity, false));
         return terminal::json(&entities.collect::<anyhow::Result<Vec<_>>>()?);
     }
     if entities.is_empty() {
         return terminal::line(format!("no {}", E::MANY));
-    }
-    if idle {
-        return idle::list(entities.iter().map(Idleness::of), client.now().await?.now_ms);
     }
     let rows = entities.iter().map(Entity::row).collect::<anyhow::Result<_>>()?;
     terminal::line(terminal::table(E::HEADER, E::NUMBERS, rows))

@@ -1,12 +1,13 @@
 //! `mayfly queue`.
 
 use clap::Subcommand;
-use client::v1;
+use client::{Client, v1};
 use domain::{Patch, QueueProperties};
 use serde_json::{Value, json};
 
 use crate::commands::Output;
 use crate::commands::entity::{self, Entity, Standing, standing};
+use crate::commands::entity_list::{Flow, Listing};
 use crate::commands::properties::{self, Created, Updated, status_name};
 use crate::connect::Connect;
 use crate::input::duration;
@@ -17,6 +18,7 @@ Examples:
   mayfly queue create orders --ttl 1h --dead-letter-on-expiration --max-delivery-count 5
   mayfly queue list --prefix test-
   mayfly queue list --idle
+  mayfly queue list --watch
   mayfly queue show orders --json | jq .counters
   mayfly queue update orders --status disabled
   mayfly queue create intake --forward-to orders --forward-dead-letters-to graveyard
@@ -58,11 +60,8 @@ enum QueueCommand {
         /// Only names that begin so
         #[arg(long, default_value = "")]
         prefix: String,
-        /// When each was last used, what keeps it, and when it will be deleted if nobody uses it
-        #[arg(long)]
-        idle: bool,
         #[command(flatten)]
-        output: Output,
+        listing: Listing,
     },
     /// Change the given properties, leave the others
     Update {
@@ -112,10 +111,9 @@ pub async fn run(args: QueueArgs) -> anyhow::Result<()> {
             let queue = output.connect.client()?.get_queue(&name).await?;
             entity::show(&output, &queue, keys)
         }
-        QueueCommand::List { prefix, idle, output } => {
-            let client = output.connect.client()?;
-            let queues = client.list_queues(&prefix).await?;
-            entity::list(&output, &client, &queues, idle).await
+        QueueCommand::List { prefix, listing } => {
+            let prefix = &prefix;
+            listing.show(async |client: &Client| client.list_queues(prefix).await).await
         }
         QueueCommand::Move { name, group, connect } => {
             let client = connect.client()?;
@@ -151,6 +149,10 @@ impl Entity for v1::Queue {
 
     fn standing(&self) -> Standing {
         standing!(self, self.counters.unwrap_or_default().scheduled)
+    }
+
+    fn flow(&self) -> Flow {
+        entity::flow_of(&self.counters.unwrap_or_default())
     }
 
     fn row(&self) -> anyhow::Result<Vec<String>> {

@@ -1,11 +1,12 @@
 //! `mayfly subscription`.
 
 use clap::Subcommand;
-use client::v1;
+use client::{Client, v1};
 use domain::{Patch, SubscriptionProperties};
 use serde_json::{Value, json};
 
 use crate::commands::entity::{self, Entity, Standing, standing};
+use crate::commands::entity_list::{Flow, Listing};
 use crate::commands::properties::{self, Created, Updated, status_name};
 use crate::commands::{Output, rule};
 use crate::connect::Connect;
@@ -52,11 +53,8 @@ enum SubscriptionCommand {
     List {
         /// Name of the topic
         topic: String,
-        /// When each was last used, what keeps it, and when it will be deleted if nobody uses it
-        #[arg(long)]
-        idle: bool,
         #[command(flatten)]
-        output: Output,
+        listing: Listing,
     },
     /// Change the given properties, leave the others
     Update {
@@ -108,10 +106,9 @@ pub async fn run(args: SubscriptionArgs) -> anyhow::Result<()> {
             let subscription = client.get_subscription(&path.topic, &path.name).await?;
             entity::show(&output, &subscription, false)
         }
-        SubscriptionCommand::List { topic, idle, output } => {
-            let client = output.connect.client()?;
-            let subscriptions = client.list_subscriptions(&topic).await?;
-            entity::list(&output, &client, &subscriptions, idle).await
+        SubscriptionCommand::List { topic, listing } => {
+            let topic = &topic;
+            listing.show(async |client: &Client| client.list_subscriptions(topic).await).await
         }
         SubscriptionCommand::Delete {
             path: SubscriptionPath { topic, name },
@@ -143,6 +140,10 @@ impl Entity for v1::Subscription {
     fn standing(&self) -> Standing {
         // Messages with a time wait at the topic.
         standing!(self, 0)
+    }
+
+    fn flow(&self) -> Flow {
+        entity::flow_of(&self.counters.unwrap_or_default())
     }
 
     fn row(&self) -> anyhow::Result<Vec<String>> {

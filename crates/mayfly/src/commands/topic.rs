@@ -1,12 +1,13 @@
 //! `mayfly topic`.
 
 use clap::Subcommand;
-use client::v1;
+use client::{Client, v1};
 use domain::{Patch, TopicProperties};
 use serde_json::{Value, json};
 
 use crate::commands::Output;
 use crate::commands::entity::{self, Entity, Standing, standing};
+use crate::commands::entity_list::{Flow, Listing};
 use crate::commands::properties::{self, Created, Updated, status_name};
 use crate::connect::Connect;
 use crate::input::duration;
@@ -55,11 +56,8 @@ enum TopicCommand {
         /// Only names that begin so
         #[arg(long, default_value = "")]
         prefix: String,
-        /// When each was last used, what keeps it, and when it will be deleted if nobody uses it
-        #[arg(long)]
-        idle: bool,
         #[command(flatten)]
-        output: Output,
+        listing: Listing,
     },
     /// Change the given properties, leave the others
     Update {
@@ -109,10 +107,9 @@ pub async fn run(args: TopicArgs) -> anyhow::Result<()> {
             let topic = output.connect.client()?.get_topic(&name).await?;
             entity::show(&output, &topic, keys)
         }
-        TopicCommand::List { prefix, idle, output } => {
-            let client = output.connect.client()?;
-            let topics = client.list_topics(&prefix).await?;
-            entity::list(&output, &client, &topics, idle).await
+        TopicCommand::List { prefix, listing } => {
+            let prefix = &prefix;
+            listing.show(async |client: &Client| client.list_topics(prefix).await).await
         }
         TopicCommand::Move { name, group, connect } => {
             let client = connect.client()?;
@@ -148,6 +145,10 @@ impl Entity for v1::Topic {
 
     fn standing(&self) -> Standing {
         standing!(self, self.counters.unwrap_or_default().scheduled)
+    }
+
+    fn flow(&self) -> Flow {
+        Flow { came: self.counters.map(|counters| counters.published), went: None }
     }
 
     fn row(&self) -> anyhow::Result<Vec<String>> {

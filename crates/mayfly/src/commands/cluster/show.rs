@@ -26,7 +26,7 @@ pub fn print(status: &v1::StatusResponse) -> anyhow::Result<()> {
         let mut row = vec![
             node.id.to_string(),
             if node.reachable { "up" } else { "not reachable" }.to_owned(),
-            role(node.role()).to_owned(),
+            role_name(node.role()).to_owned(),
             node.version.clone().unwrap_or_else(unknown),
             node.up_ms.map_or_else(unknown, duration::show_about_ms),
             certificates(node),
@@ -99,7 +99,8 @@ fn day(at_s: i64) -> String {
     at.split('T').next().unwrap_or_default().to_owned()
 }
 
-fn role(role: v1::NodeRole) -> &'static str {
+/// As tables call it.
+pub fn role_name(role: v1::NodeRole) -> &'static str {
     match role {
         v1::NodeRole::Unspecified => "?",
         v1::NodeRole::Joining => "joining",
@@ -129,7 +130,7 @@ pub fn as_json(status: &v1::StatusResponse) -> Value {
         json!({
             "id": node.id,
             "reachable": node.reachable,
-            "role": role(node.role()),
+            "role": role_name(node.role()),
             "replicas": node.replicas,
             "groups_led": node.groups_led,
             "clock_offset_ms": node.clock_offset_ms,
