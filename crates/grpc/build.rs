@@ -15,6 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "faults",
         "history",
         "connections",
+        "events",
     ];
     let files = files.map(|name| format!("mayfly/v1/{name}.proto"));
     let descriptors = protox::compile(&files, [root])?;

@@ -1,4 +1,4 @@
-//! Commands that look on while a cluster works: tables again and again, a screen of figures.
+//! Commands that look on while a cluster works: tables again and again, a screen of figures, events as they come.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -12,6 +12,7 @@ use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::tcgetattr;
 use nix::unistd::Pid;
+use serde_json::Value;
 
 const SIZE: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
 const LEAVE: &str = "\u{1b}[?1049l";
@@ -146,5 +147,70 @@ async fn without_a_terminal_top_names_what_prints() -> anyhow::Result<()> {
     ensure!(done.status.code() == Some(2), "{}", done.status);
     ensure!(told.contains("queue list --watch") && told.contains("cluster status"), "{told}");
     ensure!(done.stdout.is_empty());
+    Ok(())
+}
+
+/// What was asked of any node, what nodes do by themselves, and that one goes away: each once, in one stream.
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_all_nodes_are_told_once_and_followed() -> anyhow::Result<()> {
+    let mut cluster = cluster(3).await?;
+    let mut command =
+        command(&cluster, &["cluster", "events", "--since", "1h", "--follow", "--json"])?;
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let stdout = child.stdout.take().context("a pipe")?;
+    let (told, events) = std::sync::mpsc::sync_channel::<Value>(10_000);
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let Ok(event) = serde_json::from_str(&line) else { return };
+            if told.send(event).is_err() {
+                return;
+            }
+        }
+    });
+    let mut all: Vec<Value> = Vec::new();
+    let mut wait = |kind: &str, about: &str| {
+        let is_it = |event: &Value| event["kind"] == kind && event["about"] == about;
+        let began = Instant::now();
+        while !all.iter().any(is_it) {
+            ensure!(began.elapsed() < WITHIN, "no {kind} of {about} in {all:#?}");
+            if let Ok(event) = events.recv_timeout(Duration::from_millis(100)) {
+                all.push(event);
+            }
+        }
+        Ok(())
+    };
+    // Before it was asked, and while it is.
+    for node in 1..=3 {
+        wait("node.start", &format!("node {node}"))?;
+    }
+    wait("entity.create", "orders")?;
+    wait("leader.change", "the catalog")?;
+    cluster.client_of(2)?.create_topic("news", Default::default()).await?;
+    wait("entity.create", "news")?;
+    cluster.client_of(3)?.delete_topic("news").await?;
+    wait("entity.delete", "news")?;
+    cluster.kill(3)?;
+    wait("node.away", "node 3")?;
+    cluster.start_node(3)?;
+    wait("node.back", "node 3")?;
+    interrupt(&child)?;
+    let done = child.wait()?;
+    ensure!(done.success(), "{done}");
+    all.extend(events.iter());
+    for (kind, about) in [
+        ("entity.create", "orders"),
+        ("entity.create", "news"),
+        ("entity.delete", "news"),
+        ("node.away", "node 3"),
+        ("node.back", "node 3"),
+    ] {
+        let is_it = |event: &&Value| event["kind"] == kind && event["about"] == about;
+        ensure!(all.iter().filter(is_it).count() == 1, "{kind} of {about} in {all:#?}");
+    }
+    // The log has the same words.
+    let created = all.iter().find(|event| event["about"] == "news").context("it was seen")?;
+    let text = created["text"].as_str().context("a text")?;
+    let node = created["node"].as_u64().context("a node")?;
+    ensure!(cluster.node_log(node).contains(text), "no line '{text}' in the log of node {node}");
     Ok(())
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use metrics::{Unit, counter, describe_counter};
+use service::Events;
 
 use crate::action::Action;
 use crate::outcome::Outcome;
@@ -19,7 +20,7 @@ const RECORDS: &str = "mayfly_audit_records_total";
 const MODE: u32 = 0o600;
 
 /// Where records go.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Lines of JSON are added to it; it is opened anew when that is asked for.
     pub file: Option<PathBuf>,
@@ -29,6 +30,8 @@ pub struct Settings {
     pub node: u64,
     /// Wrong keys that one address may send for one key name, see [`auth::Guesses`]; 0: any number.
     pub wrong_keys_per_minute: u32,
+    /// Where what was done is told as an event of the cluster.
+    pub events: Events,
 }
 
 /// Describes what is recorded here to the installed recorder.

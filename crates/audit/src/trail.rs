@@ -8,9 +8,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use auth::{Denied, Guesses};
+use auth::{Denied, Guesses, Principal};
 use domain::Excerpt;
 use metrics::{Unit, counter, describe_counter};
+use service::Events;
 use transport::Denials;
 
 use crate::action::Action;
@@ -25,6 +26,8 @@ const REFUSED: &str = "mayfly_refused_proofs_total";
 const RECORDS_WAITING_MAX: usize = 8_192;
 /// Written together, before the file is flushed.
 const RECORDS_AT_ONCE_MAX: usize = 256;
+/// Batches of one purge follow each other within this.
+const PURGE_LASTS: Duration = Duration::from_secs(10);
 /// How often it is looked what is still to be told of refused proofs.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -50,6 +53,8 @@ pub struct Trail {
     shared: Arc<Shared>,
     /// Absent: nothing is written.
     orders: Option<SyncSender<Order>>,
+    /// Where what was done is told as an event of the cluster.
+    events: Events,
 }
 
 struct Shared {
@@ -111,13 +116,14 @@ impl Trail {
             denials: Default::default(),
             started: Instant::now(),
         };
-        Trail { shared: Arc::new(shared), orders: None }
+        Trail { shared: Arc::new(shared), orders: None, events: Events::default() }
     }
 
     /// # Errors
     /// The file cannot be opened, or there is no thread to be had.
     pub fn start(settings: Settings) -> io::Result<Trail> {
         let mut trail = Trail::counting(settings.wrong_keys_per_minute);
+        trail.events = settings.events.clone();
         let journal = Journal::open(settings)?;
         if journal.is_written() {
             let (orders, waiting) = sync_channel(RECORDS_WAITING_MAX);
@@ -134,11 +140,8 @@ impl Trail {
     pub fn begin(&self, caller: Caller, action: Action, object: &str) -> Entry {
         // As long as it is open it counts as what it is if nobody says more.
         let outcome = Outcome::PerhapsDone("Interrupted".into());
-        let record = self.orders.as_ref().map(|_| {
-            let record = Record::new(action, object, outcome);
-            Box::new(Record { caller: Some(caller), ..record })
-        });
-        Entry { trail: self.clone(), record }
+        let record = Record { caller: Some(caller), ..Record::new(action, object, outcome) };
+        Entry { trail: self.clone(), record: Some(Box::new(record)) }
     }
 
     /// Whether a proof that comes from there is looked at. `claimed`: as in [`Refused`].
@@ -237,6 +240,21 @@ impl Trail {
         }
     }
 
+    fn tell_event(&self, record: &Record) {
+        let principal = record.caller.as_ref().and_then(|caller| caller.principal.as_ref());
+        let by = match principal {
+            None | Some(Principal::Anyone) => String::new(),
+            Some(principal) => principal.to_string(),
+        };
+        let Record { action, object, .. } = record;
+        let (kind, text) = (action.name(), action.told(object));
+        match action {
+            // It comes in batches.
+            Action::MessagesPurge => self.events.tell_again(kind, object, text, by, PURGE_LASTS),
+            _ => self.events.tell(kind, object, text, by),
+        }
+    }
+
     fn put(&self, record: Box<Record>) {
         if let Some(orders) = &self.orders
             && orders.try_send(Order::Write(record)).is_err()
@@ -314,6 +332,9 @@ impl Entry {
     pub fn end(mut self, outcome: Outcome) {
         if let Some(mut record) = self.record.take() {
             record.outcome = outcome;
+            if record.outcome == Outcome::Done {
+                self.trail.tell_event(&record);
+            }
             self.trail.put(record);
         }
     }

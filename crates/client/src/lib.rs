@@ -39,6 +39,7 @@ mod calls;
 mod client;
 mod connections;
 mod entities;
+mod events;
 mod faults;
 mod history;
 mod topics;

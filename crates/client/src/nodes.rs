@@ -14,6 +14,7 @@ use crate::api::backups_client::BackupsClient;
 use crate::api::cluster_client::ClusterClient;
 use crate::api::connections_client::ConnectionsClient;
 use crate::api::entities_client::EntitiesClient;
+use crate::api::events_client::EventsClient;
 use crate::api::faults_client::FaultsClient;
 use crate::api::history_client::HistoryClient;
 use crate::api::messaging_client::MessagingClient;
@@ -111,6 +112,10 @@ impl Node {
 
     pub fn connections(&self) -> ConnectionsClient<Channel> {
         ConnectionsClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX)
+    }
+
+    pub fn events(&self) -> EventsClient<Channel> {
+        EventsClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX)
     }
 
     pub fn faults(&self) -> FaultsClient<Channel> {

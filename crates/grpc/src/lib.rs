@@ -17,6 +17,7 @@ mod backups;
 mod cluster;
 mod connections;
 mod entities;
+mod events;
 mod fault_rules;
 mod history;
 mod messaging;

@@ -3,18 +3,22 @@
 use bytes::Bytes;
 use limits::{ConnectionId, ConnectionInfo, Ledger, LinkRole};
 use prost::Message;
-use service::NodeFacts;
+use service::{EventPage, Events, NodeFacts};
 use wire::v1;
 
 /// Asked and told as the request and the response of the method.
 pub(crate) const LIST_CONNECTIONS: &str = "mayfly.v1.Connections/ListConnections";
 /// Asked as the request of the method. What is told is empty where there is no such connection.
 pub(crate) const CLOSE_CONNECTION: &str = "mayfly.v1.Connections/CloseConnection";
+/// Asked and told as the request and the response of the method.
+pub(crate) const LIST_EVENTS: &str = "mayfly.v1.Events/ListEvents";
 /// What is told of a connection that is told to end.
 const CLOSED: &[u8] = b"closed";
 
 /// Most connections in a page.
 pub(crate) const CONNECTIONS_PAGE_MAX: usize = 1_000;
+/// Most events in an answer of one node.
+const EVENTS_MAX: usize = 1_000;
 /// A page with so many bytes is full.
 const PAGE_BYTES_FULL: usize = 1 << 20;
 
@@ -23,12 +27,37 @@ const PAGE_BYTES_FULL: usize = 1 << 20;
 pub struct OwnFacts {
     node: u64,
     ledger: Ledger,
+    events: Events,
 }
 
 impl OwnFacts {
-    /// `ledger`: where the connections of the node's clients are.
-    pub fn new(node: u64, ledger: Ledger) -> OwnFacts {
-        OwnFacts { node, ledger }
+    /// `ledger`: where the connections of the node's clients are; `events`: what it has told.
+    pub fn new(node: u64, ledger: Ledger, events: Events) -> OwnFacts {
+        OwnFacts { node, ledger, events }
+    }
+
+    fn events(&self, asked: v1::ListEventsRequest) -> v1::ListEventsResponse {
+        let v1::ListEventsRequest { since_ms, cursors } = asked;
+        let (node, run) = (self.node, self.events.run());
+        // Of an earlier process nothing is kept: whoever knew it has all of this one's before him.
+        let known = cursors.iter().find(|cursor| cursor.node == node && cursor.run == run);
+        let after = known.map_or(0, |cursor| cursor.number);
+        let EventPage { events, last, lost, more } = self.events.after(after, since_ms, EVENTS_MAX);
+        let shown = events.into_iter().map(|event| v1::ClusterEvent {
+            node,
+            at_ms: event.at_ms,
+            kind: event.kind.to_owned(),
+            about: event.about,
+            text: event.text,
+            by: event.by,
+        });
+        v1::ListEventsResponse {
+            events: shown.collect(),
+            cursors: vec![v1::EventCursor { node, run, number: last }],
+            more,
+            untold: Vec::new(),
+            lost: (lost > 0).then_some(v1::LostEvents { node, count: lost }).into_iter().collect(),
+        }
     }
 
     fn list(&self, asked: &v1::ListConnectionsRequest) -> v1::ListConnectionsResponse {
@@ -62,6 +91,10 @@ impl NodeFacts for OwnFacts {
                 let own = connection_id(&asked.id).filter(|(node, _)| *node == self.node);
                 let is_closed = own.is_some_and(|(_, id)| self.ledger.close(id));
                 Some(Bytes::from_static(if is_closed { CLOSED } else { b"" }))
+            }
+            LIST_EVENTS => {
+                let asked = v1::ListEventsRequest::decode(asked).ok()?;
+                Some(self.events(asked).encode_to_vec().into())
             }
             _ => None,
         }
@@ -126,9 +159,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn events_are_told_from_where_somebody_was_and_all_of_another_process() {
+        let events = Events::default();
+        let facts = OwnFacts::new(3, Ledger::default(), events.clone());
+        let list = |cursors: Vec<v1::EventCursor>| {
+            let asked = v1::ListEventsRequest { since_ms: 0, cursors };
+            let told = facts.answer(LIST_EVENTS, asked.encode_to_vec().into());
+            v1::ListEventsResponse::decode(told.expect("it is known")).expect("events")
+        };
+        for name in ["a", "b"] {
+            events.tell("entity.create", name, format!("'{name}' is created"), "k".to_owned());
+        }
+        let first = list(Vec::new());
+        assert_eq!((first.events.len(), first.events[0].node, first.more), (2, 3, false));
+        assert_eq!(list(first.cursors.clone()).events, []);
+        events.tell("entity.delete", "a", "'a' is deleted".to_owned(), String::new());
+        assert_eq!(list(first.cursors.clone()).events[0].text, "'a' is deleted");
+        let [cursor] = first.cursors[..] else { panic!("one cursor") };
+        for other in [
+            v1::EventCursor { run: cursor.run + 1, ..cursor },
+            v1::EventCursor { node: 4, ..cursor },
+        ] {
+            assert_eq!(list(vec![other]).events.len(), 3);
+        }
+    }
+
+    #[test]
     fn connections_are_told_by_the_page_and_closed_by_their_ids() {
         let ledger = Ledger::default();
-        let facts = OwnFacts::new(3, ledger.clone());
+        let facts = OwnFacts::new(3, ledger.clone(), Events::default());
         let origin = Origin::plain(([10, 0, 0, 1], 40_000).into());
         let open = |_| ledger.open(FrontEnd::Amqp, origin).expect("a place");
         let held: Vec<_> = (0..CONNECTIONS_PAGE_MAX + 2).map(open).collect();

@@ -35,7 +35,7 @@ pub(crate) trait Ask: Message {
     /// What it costs (QUOTA-34). Operators of the cluster are never held up.
     fn credits(&self) -> u64 {
         match Self::METHOD.split_once('/') {
-            Some(("Cluster" | "Connections" | "Backups" | "Faults" | "History", _)) => 0,
+            Some(("Cluster" | "Connections" | "Events" | "Backups" | "Faults" | "History", _)) => 0,
             Some(("Entities", _)) => MANAGEMENT_CREDITS,
             _ => self.messages().max(1) as u64,
         }
@@ -172,6 +172,7 @@ asks! {
     // Who may receive everything may know what became of it.
     ReadHistoryRequest, "History/Read", LISTEN, UNAUDITED, |_ask| String::new();
     HistoryMarksRequest, "History/Marks", LISTEN, UNAUDITED, |_ask| String::new();
+    ListEventsRequest, "Events/ListEvents", MONITOR, UNAUDITED, |_ask| String::new();
     // They have addresses, and names of keys.
     ListConnectionsRequest, "Connections/ListConnections", OPERATE, UNAUDITED, |_ask| String::new();
     CloseConnectionRequest, "Connections/CloseConnection", OPERATE, Some(Action::ConnectionClose), |ask| String::new(),

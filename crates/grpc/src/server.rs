@@ -19,6 +19,7 @@ use crate::api::backups_server::BackupsServer;
 use crate::api::cluster_server::ClusterServer;
 use crate::api::connections_server::ConnectionsServer;
 use crate::api::entities_server::EntitiesServer;
+use crate::api::events_server::EventsServer;
 use crate::api::faults_server::FaultsServer;
 use crate::api::history_server::HistoryServer;
 use crate::api::messaging_server::MessagingServer;
@@ -31,6 +32,7 @@ use crate::connection_limit::ConnectionLimit;
 use crate::connections::ConnectionsService;
 use crate::door::{Door, KeyHolder};
 use crate::entities::EntitiesService;
+use crate::events::EventsService;
 use crate::fault_rules::FaultsService;
 use crate::history::HistoryService;
 use crate::messaging::MessagingService;
@@ -125,6 +127,8 @@ pub async fn serve(
     let cluster = ClusterServer::new(cluster);
     let connections_of_clients = ConnectionsServer::new(ConnectionsService { door: door.clone() })
         .max_encoding_message_size(usize::MAX);
+    let events = EventsServer::new(EventsService { door: door.clone() })
+        .max_encoding_message_size(usize::MAX);
     let faults = FaultsServer::new(FaultsService { door: door.clone() });
     let history =
         HistoryServer::new(HistoryService { door: door.clone(), stopping: stopping.clone() })
@@ -161,6 +165,7 @@ pub async fn serve(
         .add_service(InterceptedService::new(transactions, ConnectionLimit))
         .add_service(InterceptedService::new(cluster, ConnectionLimit))
         .add_service(InterceptedService::new(connections_of_clients, ConnectionLimit))
+        .add_service(InterceptedService::new(events, ConnectionLimit))
         .add_service(InterceptedService::new(backups, ConnectionLimit))
         .add_service(InterceptedService::new(faults, ConnectionLimit))
         .add_service(InterceptedService::new(history, ConnectionLimit))
@@ -196,6 +201,7 @@ async fn watch_health(broker: Broker, health: tonic_health::server::HealthReport
             "Transactions",
             "Cluster",
             "Connections",
+            "Events",
             "Backups",
             "Faults",
             "History",

@@ -9,6 +9,7 @@ use spans::SpanQueue;
 
 use crate::certificates::CertificateEnds;
 use crate::clock::Skew;
+use crate::events::Events;
 use crate::facts::{NoFacts, NodeFacts};
 
 /// Default of [`Config::metrics_entities_max`].
@@ -48,6 +49,8 @@ pub struct Config {
     pub version: &'static str,
     /// Until when its certificates count, as far as it has any.
     pub certificates: CertificateEnds,
+    /// Where it is told what changes in the cluster.
+    pub events: Events,
     /// What it tells operators beside. Default nothing.
     pub facts: Arc<dyn NodeFacts>,
     /// How long a request may take before it is answered "not done" or "perhaps done". Default 10 s.
@@ -135,6 +138,7 @@ impl Config {
             durability: "synced",
             version: env!("CARGO_PKG_VERSION"),
             certificates: CertificateEnds::default(),
+            events: Events::default(),
             facts: Arc::new(NoFacts),
             request_timeout: Duration::from_secs(10),
             sends_bytes_max: 64 * 1024 * 1024,

@@ -20,6 +20,7 @@ mod certificates;
 mod clock;
 mod config;
 mod error;
+mod events;
 mod facts;
 pub mod metric;
 mod trace;
@@ -44,6 +45,7 @@ pub use edge::{
     Stored, Subscriptions, Topics, Transaction, Transactions, draw_key, draw_message_id, draw_uuid,
 };
 pub use error::{Error, ErrorKind, Result, Unavailable, Unknown};
+pub use events::{ClusterEvent, EVENTS_KEPT_MAX, EventPage, Events};
 pub use exchange::{
     EntityDepth, EntitySample, EntitySamples, GroupDepth, GroupHealth, NodeReport, Received,
     ReplicaHealth,

@@ -1,7 +1,7 @@
 //! A node put together: what Raft tells goes to the groups' drivers, what clients ask to a
 //! [`Broker`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Weak};
@@ -22,12 +22,13 @@ use tokio::time::Instant;
 use crate::clock::Clock;
 use crate::config::{Config, IdleConfig, ProposerConfig};
 use crate::edge::{Broker, Router};
+use crate::events::Events;
 use crate::leader::{Driver, Ends, FORWARDS_WAITING_MAX, Group, Groups, Input, read_for};
 use crate::metric;
 use crate::peer::{AboutNode, LocalNode, serve};
 use crate::upkeep::{
     Forwarder, IdleCoordinator, Reconciler, ReplicaBalancer, Space, Succession, Timekeeper,
-    follow_feature_level, heed_fault_rules, release_orphaned, relocate_from,
+    follow_feature_level, heed_fault_rules, release_orphaned, relocate_from, watch_peers,
 };
 
 /// Groups that wait for their drivers: as many as there can be.
@@ -89,6 +90,24 @@ struct Listener {
     leader_changes: mpsc::Sender<(Instant, GroupId)>,
     about: AboutNode,
     spans: Option<SpanQueue>,
+    node: u64,
+    events: Events,
+    /// The terms in which this node was told to lead, by group: each is told once.
+    led: Mutex<BTreeMap<GroupId, u64>>,
+}
+
+impl Listener {
+    fn tell_leader(&self, group: GroupId, term: u64) {
+        if self.led.lock().insert(group, term) == Some(term) {
+            return;
+        }
+        let about = match group {
+            GroupId::CATALOG => "the catalog".to_owned(),
+            GroupId(number) => format!("group {number}"),
+        };
+        let text = format!("node {} leads {about} from now on, in term {term}", self.node);
+        self.events.tell("leader.change", &about, text, String::new());
+    }
 }
 
 impl Observer for Listener {
@@ -114,8 +133,9 @@ impl Observer for Listener {
         here.leadership(leadership);
         // Else the node is ending, or in uproar.
         let _ = self.leader_changes.try_send((Instant::now(), group));
-        if matches!(leadership, Leadership::Leader { .. }) {
+        if let Leadership::Leader { term } = leadership {
             self.elected.notify_one();
+            self.tell_leader(group, term);
         }
     }
 }
@@ -155,6 +175,9 @@ impl Node {
             leader_changes: leader_changes_end,
             about: AboutNode::new(&config),
             spans: config.spans.clone(),
+            node: config.node,
+            events: config.events.clone(),
+            led: Mutex::default(),
         });
         Node { config, listener, new_groups, channels, leader_changes }
     }
@@ -171,6 +194,9 @@ impl Node {
     /// groups to have leaders, see [`Cluster::readiness`](crate::Cluster::readiness).
     pub fn start(self, replication: Replication) -> RunningNode {
         metric::describe();
+        let (node, version) = (self.config.node, self.config.version);
+        let text = format!("node {node} has started, version {version}");
+        self.config.events.tell("node.start", &format!("node {node}"), text, String::new());
         let Node { config, listener, new_groups, channels, leader_changes } = self;
         let (clock, groups) = (listener.clock.clone(), listener.groups.clone());
         let offset_max = config.clock.offset_max;
@@ -226,12 +252,14 @@ impl Node {
         let replica_balancer = tokio::spawn(ReplicaBalancer::new(router.clone()).run());
         let feature_level = tokio::spawn(follow_feature_level(router.clone()));
         let fault_rules = tokio::spawn(heed_fault_rules(router.clone()));
+        let peer_watch = tokio::spawn(watch_peers(router.clone()));
         let space = tokio::spawn(Space::new(router, succession).run());
         let tasks = Mutex::new(vec![
             reconciler,
             space,
             feature_level,
             fault_rules,
+            peer_watch,
             idle_coordinator,
             replica_balancer,
             timekeeper,

@@ -1,6 +1,7 @@
 //! `mayfly cluster`.
 
 mod check;
+mod events;
 mod show;
 mod token;
 mod watch;
@@ -23,6 +24,7 @@ Examples:
   mayfly cluster status
   mayfly cluster check                           for scripts: exit code 0, 1 or 2
   mayfly cluster status --json | jq '.groups[] | select(.leader == 0)'
+  mayfly cluster events --since 10m --follow
   mayfly cluster transfer --queue orders 2       node 2 shall lead the group of 'orders'
   mayfly cluster maintenance on 2                it leads nothing, and may be stopped without a pause
   mayfly cluster groups 64                       new entities are put on the new groups
@@ -56,6 +58,8 @@ enum ClusterCommand {
     },
     /// Look whether all is well: quorum, replicas, disks, clocks, certificates; the exit code is for scripts
     Check(check::CheckArgs),
+    /// What changed: entities, nodes, leaders, keys, faults, the clock; and with --follow what changes
+    Events(events::EventsArgs),
     /// Hand the leadership of a group to another node
     Transfer {
         /// The group by its number
@@ -182,6 +186,7 @@ pub async fn run(args: ClusterArgs) -> anyhow::Result<ExitCode> {
             )
             .await
         }
+        ClusterCommand::Events(args) => events::run(args).await,
         ClusterCommand::Token(args) => token::run(args).await,
         ClusterCommand::Drain { node, cancel, watching } => drain(&watching, node, cancel).await,
         ClusterCommand::Maintenance { switch, node, watching } => {

@@ -12,7 +12,8 @@ use limits::Ledger;
 use metrics_exporter_prometheus::PrometheusHandle;
 use replication::{Dialler, Proof, Replication};
 use service::{
-    Broker, CertificateEnds, ClockConfig, Founding, IdleConfig, NodeHolders, RunningNode, Skew,
+    Broker, CertificateEnds, ClockConfig, Events, Founding, IdleConfig, NodeHolders, RunningNode,
+    Skew,
 };
 use spans::Exporter;
 use store::{DataDir, Durability, Founders, Identity, LogStore, Provenance, RowStore};
@@ -81,7 +82,8 @@ pub async fn run(
     });
     let peer_tls = peer_tls.transpose()?;
     announce(&config, cluster_id);
-    let trail = trail(&config)?;
+    let events = Events::default();
+    let trail = trail(&config, events.clone())?;
 
     let opened = {
         let config = config.clone();
@@ -102,7 +104,8 @@ pub async fn run(
     let node = service::Node::new(service::Config {
         certificates: ends.clone(),
         spans: exporter.as_ref().map(Exporter::queue),
-        facts: Arc::new(grpc::OwnFacts::new(config.node, ledger.clone())),
+        facts: Arc::new(grpc::OwnFacts::new(config.node, ledger.clone(), events.clone())),
+        events,
         ..service_config(&config, cluster_id)
     });
     let peers = replication::Config {
@@ -160,10 +163,10 @@ fn exporter(config: &Config) -> anyhow::Result<Option<Exporter>> {
 }
 
 /// Where it is told who changed what; its file is opened anew on SIGHUP, which ends no node.
-fn trail(config: &Config) -> anyhow::Result<Trail> {
+fn trail(config: &Config, events: Events) -> anyhow::Result<Trail> {
     let AuditConfig { file, log } = config.audit.clone();
     let Config { node, wrong_keys_per_minute, .. } = *config;
-    let settings = audit::Settings { file: file.clone(), log, node, wrong_keys_per_minute };
+    let settings = audit::Settings { file: file.clone(), log, node, wrong_keys_per_minute, events };
     let trail = Trail::start(settings).with_context(|| {
         let shown =
             file.as_ref().map_or_else(|| "the log".to_owned(), |file| file.display().to_string());

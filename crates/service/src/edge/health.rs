@@ -8,7 +8,7 @@ use crate::edge::router::Router;
 use crate::exchange::{BEHIND_ENTRIES, GroupHealth, ReplicaHealth};
 
 /// The other nodes of the cluster, as the catalog knows it; before it is known, whoever has an address.
-pub(super) fn peers(router: &Router) -> Vec<PeerStatus> {
+pub(crate) fn peers(router: &Router) -> Vec<PeerStatus> {
     let nodes = catalog::nodes(&router.local.catalog());
     let mut peers = router.local.replication.peers();
     peers.retain(|peer| nodes.is_empty() || nodes.contains_key(&peer.node));

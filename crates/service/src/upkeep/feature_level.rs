@@ -46,7 +46,13 @@ async fn round(router: &Router) -> Duration {
     let raise = CatalogCommand::RaiseFeatureLevel { level, nodes: told.into_keys().collect() };
     match Catalog::new(router).propose(raise, "", router.deadline()).await {
         Ok(_) => {
-            tracing::info!(level, "all nodes know this feature level, which is the cluster's now");
+            let text = format!("the cluster's feature level is {level} now: all nodes know it");
+            router.config.events.tell(
+                "feature-level.rise",
+                &level.to_string(),
+                text,
+                String::new(),
+            );
             Duration::ZERO // Here it counts at once; others hear of it in their next round.
         }
         Err(error) => {

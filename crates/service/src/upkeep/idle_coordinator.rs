@@ -73,12 +73,22 @@ impl IdleCoordinator {
         let deadline = self.router.deadline();
         let seal = CatalogCommand::Seal { name: name.clone(), entity, idle_since };
         let sealed = match Catalog::new(&self.router).propose(seal, &name, deadline).await {
-            Ok(Some((row, _))) => Intents::new(&self.router).finish_sealing(&row, deadline).await,
-            Ok(None) => Ok(()),
+            Ok(Some((row, _))) => {
+                let finished = Intents::new(&self.router).finish_sealing(&row, deadline).await;
+                finished.map(|()| true)
+            }
+            Ok(None) => Ok(false),
             Err(error) => Err(error),
         };
-        if let Err(error) = sealed {
-            tracing::debug!(entity = %name, %error, "idle, and not deleted yet");
+        match sealed {
+            Ok(false) => (),
+            Ok(true) => {
+                let text = format!("'{name}' is deleted: nobody used it for as long as it says");
+                self.router.config.events.tell("entity.delete", &name, text, String::new());
+            }
+            Err(error) => {
+                tracing::debug!(entity = %name, %error, "idle, and not deleted yet");
+            }
         }
     }
 }

@@ -25,6 +25,7 @@ pub const LAYERS: &[Layer] = &[
     (&["backups"], &["calls", "client", "error", "lib", "nodes"]),
     (&["connections"], &["calls", "client", "error", "lib", "nodes"]),
     (&["entities"], &["calls", "client", "error", "lib", "nodes"]),
+    (&["events"], &["calls", "client", "error", "lib", "nodes"]),
     (&["faults"], &["calls", "client", "error", "lib", "nodes"]),
     (&["history"], &["client", "error", "lib", "nodes"]),
     (

@@ -14,6 +14,7 @@ pub const LAYERS: &[Layer] = &[
     (&["cluster"], &["api", "door", "right", "status"]),
     (&["connections"], &["api", "door", "node_facts", "status"]),
     (&["entities"], &["api", "door", "status"]),
+    (&["events"], &["api", "door", "node_facts"]),
     (&["fault_rules"], &["api", "door", "status"]),
     (
         &[
@@ -35,6 +36,7 @@ pub const LAYERS: &[Layer] = &[
             "connections",
             "door",
             "entities",
+            "events",
             "fault_rules",
             "status",
         ],

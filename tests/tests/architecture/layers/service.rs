@@ -5,8 +5,9 @@ use super::Layer;
 pub const LAYERS: &[Layer] = &[
     (&["certificates"], &[]),
     (&["clock"], &[]),
+    (&["events"], &[]),
     (&["facts"], &[]),
-    (&["config"], &["certificates", "clock", "facts"]),
+    (&["config"], &["certificates", "clock", "events", "facts"]),
     (&["exchange"], &["clock"]),
     (&["metric"], &["clock", "exchange"]),
     (&["error"], &["metric"]),
@@ -18,5 +19,5 @@ pub const LAYERS: &[Layer] = &[
     ),
     (&["trace"], &[]),
     (&["upkeep"], &["clock", "config", "edge", "exchange", "leader", "metric", "peer"]),
-    (&["node"], &["clock", "config", "edge", "leader", "metric", "peer", "upkeep"]),
+    (&["node"], &["clock", "config", "edge", "events", "leader", "metric", "peer", "upkeep"]),
 ];
