@@ -19,6 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "history",
         "connections",
         "events",
+        "support",
     ];
     let files = files.map(|name| format!("mayfly/v1/{name}.proto"));
     let descriptors = protox::compile(&files, [root])?;

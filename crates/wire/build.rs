@@ -5,7 +5,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::{env, fs};
 
-const FILES: [&str; 10] = [
+const FILES: [&str; 11] = [
     "mayfly/v1/messaging.proto",
     "mayfly/v1/sessions.proto",
     "mayfly/v1/transactions.proto",
@@ -16,6 +16,7 @@ const FILES: [&str; 10] = [
     "mayfly/v1/history.proto",
     "mayfly/v1/connections.proto",
     "mayfly/v1/events.proto",
+    "mayfly/v1/support.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -51,6 +51,7 @@ mod send_stream;
 mod sender;
 mod session;
 mod sessions;
+mod support;
 mod transaction;
 
 pub use backups::{BackupStream, RestoreStream};

@@ -19,6 +19,7 @@ use crate::api::faults_client::FaultsClient;
 use crate::api::history_client::HistoryClient;
 use crate::api::messaging_client::MessagingClient;
 use crate::api::sessions_client::SessionsClient;
+use crate::api::support_client::SupportClient;
 use crate::api::transactions_client::TransactionsClient;
 use crate::proof::Proof;
 use crate::{ClientOptions, Error, Trust};
@@ -116,6 +117,10 @@ impl Node {
 
     pub fn events(&self) -> EventsClient<Channel> {
         EventsClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX)
+    }
+
+    pub fn support(&self) -> SupportClient<Channel> {
+        SupportClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX)
     }
 
     pub fn faults(&self) -> FaultsClient<Channel> {

@@ -24,6 +24,7 @@ mod messaging;
 mod receive_stream;
 mod send_stream;
 mod sessions;
+mod support;
 mod transact_stream;
 
 mod connection;
@@ -39,5 +40,5 @@ mod tests;
 
 pub use cluster::Joining;
 pub use local::{LocalApi, LocalCall, LocalCaller, LocalError, LocalErrorKind};
-pub use node_facts::OwnFacts;
+pub use node_facts::{OwnFacts, SelfReport};
 pub use server::{Config, Error, serve};

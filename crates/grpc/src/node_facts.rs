@@ -1,5 +1,9 @@
 //! What a node tells other nodes for operators, in the messages of the native API: the connections of its clients.
 
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use bytes::Bytes;
 use limits::{ConnectionId, ConnectionInfo, Ledger, LinkRole};
 use prost::Message;
@@ -12,6 +16,8 @@ pub(crate) const LIST_CONNECTIONS: &str = "mayfly.v1.Connections/ListConnections
 pub(crate) const CLOSE_CONNECTION: &str = "mayfly.v1.Connections/CloseConnection";
 /// Asked and told as the request and the response of the method.
 pub(crate) const LIST_EVENTS: &str = "mayfly.v1.Events/ListEvents";
+/// Asked as the request of the method, and told as its response.
+pub(crate) const NODE_REPORT: &str = "mayfly.v1.Support/GetNodeReport";
 /// What is told of a connection that is told to end.
 const CLOSED: &[u8] = b"closed";
 
@@ -22,18 +28,54 @@ const EVENTS_MAX: usize = 1_000;
 /// A page with so many bytes is full.
 const PAGE_BYTES_FULL: usize = 1 << 20;
 
+/// What a node's process knows of itself, for those who help with a cluster. Nothing of it is a secret.
+pub trait SelfReport: Debug + Send + Sync + 'static {
+    /// The binary's version.
+    fn version(&self) -> &'static str;
+
+    /// In Prometheus' text format.
+    fn metrics(&self) -> String;
+
+    /// As a configuration file has them.
+    fn settings(&self) -> String;
+
+    /// Lines of the log since then (ms since the Unix epoch), the oldest first, and how many are kept no more.
+    fn log_since(&self, since_ms: u64) -> (Vec<String>, u64);
+}
+
 /// Answers for one node.
 #[derive(Clone, Debug)]
 pub struct OwnFacts {
     node: u64,
     ledger: Ledger,
     events: Events,
+    report: Option<Arc<dyn SelfReport>>,
 }
 
 impl OwnFacts {
     /// `ledger`: where the connections of the node's clients are; `events`: what it has told.
     pub fn new(node: u64, ledger: Ledger, events: Events) -> OwnFacts {
-        OwnFacts { node, ledger, events }
+        OwnFacts { node, ledger, events, report: None }
+    }
+
+    /// The same, and what the process knows of itself.
+    pub fn with_report(self, report: Arc<dyn SelfReport>) -> OwnFacts {
+        OwnFacts { report: Some(report), ..self }
+    }
+
+    fn report(&self, asked: &v1::GetNodeReportRequest) -> Option<v1::NodeReport> {
+        let report = self.report.as_ref()?;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (log, log_lines_lost) = report.log_since(asked.log_since_ms);
+        Some(v1::NodeReport {
+            node: self.node,
+            version: report.version().to_owned(),
+            at_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            metrics: report.metrics(),
+            settings: report.settings(),
+            log,
+            log_lines_lost,
+        })
     }
 
     fn events(&self, asked: v1::ListEventsRequest) -> v1::ListEventsResponse {
@@ -95,6 +137,10 @@ impl NodeFacts for OwnFacts {
             LIST_EVENTS => {
                 let asked = v1::ListEventsRequest::decode(asked).ok()?;
                 Some(self.events(asked).encode_to_vec().into())
+            }
+            NODE_REPORT => {
+                let asked = v1::GetNodeReportRequest::decode(asked).ok()?;
+                Some(self.report(&asked)?.encode_to_vec().into())
             }
             _ => None,
         }

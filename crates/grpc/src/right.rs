@@ -35,7 +35,10 @@ pub(crate) trait Ask: Message {
     /// What it costs (QUOTA-34). Operators of the cluster are never held up.
     fn credits(&self) -> u64 {
         match Self::METHOD.split_once('/') {
-            Some(("Cluster" | "Connections" | "Events" | "Backups" | "Faults" | "History", _)) => 0,
+            Some((
+                "Cluster" | "Connections" | "Events" | "Support" | "Backups" | "Faults" | "History",
+                _,
+            )) => 0,
             Some(("Entities", _)) => MANAGEMENT_CREDITS,
             _ => self.messages().max(1) as u64,
         }
@@ -173,6 +176,7 @@ asks! {
     ReadHistoryRequest, "History/Read", LISTEN, UNAUDITED, |_ask| String::new();
     HistoryMarksRequest, "History/Marks", LISTEN, UNAUDITED, |_ask| String::new();
     ListEventsRequest, "Events/ListEvents", MONITOR, UNAUDITED, |_ask| String::new();
+    GetNodeReportRequest, "Support/GetNodeReport", OPERATE, UNAUDITED, |_ask| String::new();
     // They have addresses, and names of keys.
     ListConnectionsRequest, "Connections/ListConnections", OPERATE, UNAUDITED, |_ask| String::new();
     CloseConnectionRequest, "Connections/CloseConnection", OPERATE, Some(Action::ConnectionClose), |ask| String::new(),

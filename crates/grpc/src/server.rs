@@ -24,6 +24,7 @@ use crate::api::faults_server::FaultsServer;
 use crate::api::history_server::HistoryServer;
 use crate::api::messaging_server::MessagingServer;
 use crate::api::sessions_server::SessionsServer;
+use crate::api::support_server::SupportServer;
 use crate::api::transactions_server::TransactionsServer;
 use crate::backups::BackupsService;
 use crate::cluster::{ClusterService, Joining};
@@ -37,6 +38,7 @@ use crate::fault_rules::FaultsService;
 use crate::history::HistoryService;
 use crate::messaging::MessagingService;
 use crate::sessions::SessionsService;
+use crate::support::SupportService;
 use crate::transact_stream::TransactionsService;
 
 /// Largest request. A batch has at most 1 MiB of bodies and properties (QUOTA-6) and some framing;
@@ -129,6 +131,8 @@ pub async fn serve(
         .max_encoding_message_size(usize::MAX);
     let events = EventsServer::new(EventsService { door: door.clone() })
         .max_encoding_message_size(usize::MAX);
+    let support = SupportServer::new(SupportService { door: door.clone() })
+        .max_encoding_message_size(usize::MAX);
     let faults = FaultsServer::new(FaultsService { door: door.clone() });
     let history =
         HistoryServer::new(HistoryService { door: door.clone(), stopping: stopping.clone() })
@@ -166,6 +170,7 @@ pub async fn serve(
         .add_service(InterceptedService::new(cluster, ConnectionLimit))
         .add_service(InterceptedService::new(connections_of_clients, ConnectionLimit))
         .add_service(InterceptedService::new(events, ConnectionLimit))
+        .add_service(InterceptedService::new(support, ConnectionLimit))
         .add_service(InterceptedService::new(backups, ConnectionLimit))
         .add_service(InterceptedService::new(faults, ConnectionLimit))
         .add_service(InterceptedService::new(history, ConnectionLimit))
@@ -202,6 +207,7 @@ async fn watch_health(broker: Broker, health: tonic_health::server::HealthReport
             "Cluster",
             "Connections",
             "Events",
+            "Support",
             "Backups",
             "Faults",
             "History",

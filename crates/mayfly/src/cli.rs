@@ -74,6 +74,8 @@ enum Command {
     Cluster(commands::cluster::ClusterArgs),
     /// Nodes, queues and their rates on the screen, kept fresh
     Top(commands::top::TopArgs),
+    /// What somebody needs who helps with a cluster, in one file
+    Support(commands::support::SupportArgs),
     /// List and close the connections of clients
     Connection(commands::connection::ConnectionArgs),
     /// What a node's settings come to
@@ -148,6 +150,7 @@ impl Cli {
             Command::Health(args) => return commands::health::run(args).await,
             Command::Cluster(args) => return commands::cluster::run(args).await,
             Command::Top(args) => commands::top::run(args).await?,
+            Command::Support(args) => commands::support::run(args).await?,
             Command::Connection(args) => commands::connection::run(args).await?,
             Command::Config(args) => commands::config::run(&args, std::env::args_os().collect())?,
             Command::Key(args) => commands::key::run(args).await?,

@@ -33,6 +33,7 @@ pub mod send;
 mod server_tls;
 pub mod session;
 pub mod subscription;
+pub mod support;
 pub mod top;
 pub mod topic;
 

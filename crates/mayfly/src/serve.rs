@@ -15,7 +15,9 @@ mod peer_tls;
 mod peer_way;
 pub mod private;
 pub mod process;
+mod recent_log;
 mod reload;
+mod self_report;
 pub mod telemetry;
 mod ward;
 
@@ -26,6 +28,7 @@ use config::{Config, LogFormat};
 use keys::{Keys, MappedCertificates};
 use limits::Ledger;
 pub use node::told_to_end;
+use recent_log::RecentLog;
 use reload::Reload;
 pub use ward::Ward;
 
@@ -180,7 +183,10 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let exit_with_parent = args.exit_with_parent;
     let config = Config::load(&args).map_err(terminal::usage)?;
     let entities = args.emulator_config.as_deref().map(Entities::read).transpose()?;
-    let log = telemetry::start(&config.log, config.audit.log).map_err(terminal::usage)?;
+    let settings = settings(&args)?;
+    let recent = RecentLog::default();
+    let log = telemetry::start(&config.log, config.audit.log, recent.clone());
+    let log = log.map_err(terminal::usage)?;
     private::begin();
     if let Some(path) = &args.config
         && let Some(told) = config.told_to_everyone(path)
@@ -198,7 +204,24 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         parts.push(Box::new(certificates));
     }
     tokio::spawn(reload::keep_fresh(args, parts));
-    node::run(config, entities, exit_with_parent, ledger).await
+    let known = ProcessFacts { settings, recent };
+    node::run(config, entities, exit_with_parent, ledger, known).await
+}
+
+/// What the process knows of itself beside its configuration.
+struct ProcessFacts {
+    /// As `mayfly config show` shows them.
+    settings: String,
+    recent: RecentLog,
+}
+
+/// What the settings come to, without secrets.
+fn settings(args: &ServeArgs) -> anyhow::Result<String> {
+    // What stands before the flags are the program and its command.
+    let given = config::given(std::env::args_os().skip(2));
+    let sections = Config::effective(args, &given).map_err(terminal::usage)?;
+    let file = args.config.as_ref().map(|path| path.display().to_string());
+    Ok(config::page(&sections, file.as_deref().unwrap_or_default()))
 }
 
 /// What can be known of a configuration without a data directory and without ports.

@@ -14,7 +14,9 @@ use clap::Subcommand;
 use client::v1;
 use domain::{DATA_GROUPS_MAX, FEATURE_LEVEL_KNOWN};
 
-pub(super) use show::role_name;
+pub(super) use check::check_as_json;
+pub(super) use events::events_since;
+pub(super) use show::{as_json as status_as_json, role_name};
 
 use crate::connect::Connect;
 use crate::terminal;

@@ -77,6 +77,11 @@ pub async fn run(args: ConnectionArgs) -> anyhow::Result<()> {
     }
 }
 
+/// All of all nodes, as `--json` shows them.
+pub async fn all_as_json(client: &Client) -> anyhow::Result<Value> {
+    Ok(FoundConnections::read(client, 0).await?.json())
+}
+
 /// All connections, and which nodes did not tell theirs.
 struct FoundConnections {
     connections: Vec<v1::Connection>,

@@ -6,6 +6,7 @@ mod effective;
 mod file;
 mod key_settings;
 mod log_filter;
+mod page;
 mod reread;
 mod secret;
 mod security;
@@ -27,8 +28,11 @@ use transport::{ClientTrust, Encryption};
 
 use super::ServeArgs;
 use crate::connect::TlsFlags;
-pub use effective::{EffectiveSection, EffectiveSetting, FLAGS, SettingSource, SettingValue};
+#[cfg(test)]
+pub use effective::FLAGS;
+pub use effective::{EffectiveSection, EffectiveSetting, SettingValue};
 pub use key_settings::{KeyPlace, KeySetting, key_settings};
+pub use page::{given, page, place};
 pub use secret::is_weak;
 pub use template::TEMPLATE;
 #[cfg(test)]

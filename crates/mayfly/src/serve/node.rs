@@ -29,7 +29,10 @@ use super::config::{
 use super::front_ends::{FrontEnds, Ports, Records};
 use super::peer_tls::PeerTls;
 use super::peer_way::PeerWay;
-use super::{certificate, disk, fault_injection, handles, join, private, process, telemetry};
+use super::self_report::OwnReport;
+use super::{
+    ProcessFacts, certificate, disk, fault_injection, handles, join, private, process, telemetry,
+};
 use crate::emulator::Entities;
 use crate::files::{self, Existing, Readers};
 use crate::terminal::{self, AllStopped};
@@ -56,6 +59,7 @@ pub async fn run(
     entities: Option<Entities>,
     exit_with_parent: bool,
     ledger: Ledger,
+    known: ProcessFacts,
 ) -> anyhow::Result<()> {
     // First, so that nobody is let in to wait along.
     if let Some(why) = disk::wait(&config, exit_with_parent).await? {
@@ -83,6 +87,10 @@ pub async fn run(
     let peer_tls = peer_tls.transpose()?;
     announce(&config, cluster_id);
     let events = Events::default();
+    let ProcessFacts { settings, recent: log } = known;
+    let report = OwnReport { recorder: recorder.clone(), ledger: ledger.clone(), log, settings };
+    let facts = grpc::OwnFacts::new(config.node, ledger.clone(), events.clone());
+    let facts = facts.with_report(Arc::new(report));
     let trail = trail(&config, events.clone())?;
 
     let opened = {
@@ -104,7 +112,7 @@ pub async fn run(
     let node = service::Node::new(service::Config {
         certificates: ends.clone(),
         spans: exporter.as_ref().map(Exporter::queue),
-        facts: Arc::new(grpc::OwnFacts::new(config.node, ledger.clone(), events.clone())),
+        facts: Arc::new(facts),
         events,
         ..service_config(&config, cluster_id)
     });

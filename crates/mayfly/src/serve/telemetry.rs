@@ -12,6 +12,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
 use super::config::{Config, LogConfig, LogFormat};
+use super::recent_log::RecentLog;
 use super::reload::Reload;
 use super::{ServeArgs, certificate, process};
 
@@ -41,12 +42,14 @@ pub struct LogFilter {
     handle: reload::Handle<EnvFilter, Registry>,
 }
 
-/// Starts logging. `is_audited`: records of the audit are part of it. The error is one line.
-pub fn start(log: &LogConfig, is_audited: bool) -> Result<LogFilter, String> {
+/// Starts logging. `is_audited`: records of the audit are part of it. `recent`: takes the last lines along. The error is
+/// one line.
+pub fn start(log: &LogConfig, is_audited: bool, recent: RecentLog) -> Result<LogFilter, String> {
     let filter = filter(&log.filter, is_audited)
         .map_err(|error| format!("log.filter: '{}': {error}", log.filter))?;
     let (filter, handle) = reload::Layer::new(filter);
-    let filtered = tracing_subscriber::registry().with(filter);
+    let kept = fmt::layer().with_ansi(false).with_writer(recent);
+    let filtered = tracing_subscriber::registry().with(filter).with(kept);
     let written = fmt::layer().with_writer(std::io::stderr);
     match log.format {
         LogFormat::Text => filtered.with(written.with_ansi(std::io::stderr().is_terminal())).init(),

@@ -33,6 +33,7 @@ pub const LAYERS: &[Layer] = &[
         &["calls", "client", "delivery", "error", "lib", "options", "receive_stream", "receiver"],
     ),
     (&["sessions"], &["calls", "client", "delivery", "error", "lib", "nodes"]),
+    (&["support"], &["calls", "client", "error", "lib", "nodes"]),
     (&["topics"], &["calls", "client", "error", "lib", "nodes"]),
     (&["transaction"], &["calls", "client", "delivery", "error", "lib", "message", "nodes"]),
 ];

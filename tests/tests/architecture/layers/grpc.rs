@@ -16,6 +16,7 @@ pub const LAYERS: &[Layer] = &[
     (&["entities"], &["api", "door", "status"]),
     (&["events"], &["api", "door", "node_facts"]),
     (&["fault_rules"], &["api", "door", "status"]),
+    (&["support"], &["api", "door", "node_facts"]),
     (
         &[
             "backups",
@@ -39,6 +40,7 @@ pub const LAYERS: &[Layer] = &[
             "events",
             "fault_rules",
             "status",
+            "support",
         ],
     ),
     (

@@ -16,6 +16,8 @@ const LAG_MAX: u64 = 10_000;
 /// Half of what a clock may be off before nobody agrees with it.
 const CLOCK_OFF_MS_MAX: u64 = 250;
 const DAY_S: i64 = 24 * 3600;
+/// So long before its end a certificate is warned of, where it is not said.
+const CERTIFICATE_DAYS: u16 = 14;
 /// So long before its end a certificate is critical.
 const CERTIFICATE_CRITICAL_DAYS: i64 = 2;
 
@@ -32,7 +34,7 @@ usage is wrong), 3 it is not known, as the cluster does not answer.";
 #[command(after_help = EXAMPLES)]
 pub struct CheckArgs {
     /// Warn of certificates that end within so many days
-    #[arg(long, value_name = "DAYS", default_value_t = 14)]
+    #[arg(long, value_name = "DAYS", default_value_t = CERTIFICATE_DAYS)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=3650))]
     certificate_days: u16,
     /// As JSON
@@ -95,11 +97,7 @@ pub async fn run(args: CheckArgs) -> anyhow::Result<ExitCode> {
     let found = checks(&status, Timestamp::now().as_second(), args.certificate_days.into());
     let worst = found.iter().map(|check| check.state).max().unwrap_or(CheckState::Ok);
     match args.json {
-        true => {
-            let shown = |check: &Check| json!({"check": check.what, "state": check.state.name(), "told": check.told});
-            let checks: Vec<Value> = found.iter().map(shown).collect();
-            terminal::json(&json!({"state": worst.name(), "checks": checks}))?;
-        }
+        true => terminal::json(&as_json(&found, worst))?,
         false => {
             for check in &found {
                 terminal::line(check)?;
@@ -107,6 +105,19 @@ pub async fn run(args: CheckArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::from(worst.code()))
+}
+
+fn as_json(found: &[Check], worst: CheckState) -> Value {
+    let shown = |check: &Check| json!({"check": check.what, "state": check.state.name(), "told": check.told});
+    let checks: Vec<Value> = found.iter().map(shown).collect();
+    json!({"state": worst.name(), "checks": checks})
+}
+
+/// As `cluster check --json` shows it, `now_s` seconds after 1970.
+pub fn check_as_json(status: &v1::StatusResponse, now_s: i64) -> Value {
+    let found = checks(status, now_s, CERTIFICATE_DAYS.into());
+    let worst = found.iter().map(|check| check.state).max().unwrap_or(CheckState::Ok);
+    as_json(&found, worst)
 }
 
 /// What there is to see, `now_s` seconds after 1970.

@@ -69,6 +69,16 @@ pub async fn run(args: EventsArgs) -> anyhow::Result<()> {
     }
 }
 
+/// All that is kept since then, each as `--json` has it, and who did not tell.
+pub async fn events_since(
+    client: &Client,
+    since_ms: u64,
+) -> Result<(Vec<Value>, Vec<v1::UntoldNode>), Error> {
+    let mut reader = Reader { since_ms, cursors: Vec::new() };
+    let read = reader.read(client).await?;
+    Ok((read.events.iter().map(as_json).collect(), read.untold))
+}
+
 /// Where it was with each node.
 struct Reader {
     since_ms: u64,
