@@ -34,14 +34,14 @@ actions! {
     EntityCreate, "entity.create", "A queue, topic or subscription is created; over AMQP also a temporary queue.", "'{}' is created";
     EntityUpdate, "entity.update", "Its properties are changed, its authorization rules and their keys among them.", "'{}' is changed";
     EntityDelete, "entity.delete", "It is deleted with its messages.", "'{}' is deleted";
-    EntityMove, "entity.move", "It moves to another group, with a topic its subscriptions.", "{} is moved";
+    EntityMove, "entity.move", "It moves to another group, with a topic its subscriptions.", "an entity moves: {}";
     RulePut, "rule.put", "A subscription gets a rule, or another in the place of one.", "rule '{}' is put";
     RuleDelete, "rule.delete", "A subscription loses a rule.", "rule '{}' is removed";
     MessagesPurge, "messages.purge", "Messages are deleted by the batch, as `mayfly purge` does.", "'{}' is purged";
     TokenCreate, "token.create", "A join token is made; `object` is its id, and the node it is for.", "a join token is made: {}";
     TokenRevoke, "token.revoke", "It admits nobody any more.", "join token {} admits nobody any more";
     NodeAdd, "node.add", "A node asks to be taken into the cluster.", "{} is a part of the cluster";
-    NodeDrain, "node.drain", "A node is emptied, or is to be no longer.", "{} is drained";
+    NodeDrain, "node.drain", "A node is emptied, or is to be no longer.", "{} is to be emptied";
     NodeMaintenance, "node.maintenance", "A node is to lead nothing for a while, or is to lead again.", "{} is in maintenance";
     NodeRemove, "node.remove", "A node leaves the cluster.", "{} is no part of the cluster any more";
     GroupsAdd, "groups.add", "The cluster is to have more data groups.", "there are to be {}";

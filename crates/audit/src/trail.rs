@@ -26,8 +26,8 @@ const REFUSED: &str = "mayfly_refused_proofs_total";
 const RECORDS_WAITING_MAX: usize = 8_192;
 /// Written together, before the file is flushed.
 const RECORDS_AT_ONCE_MAX: usize = 256;
-/// Batches of one purge follow each other within this.
-const PURGE_LASTS: Duration = Duration::from_secs(10);
+/// Steps of one change are told as one within this.
+const ONE_CHANGE_LASTS: Duration = Duration::from_secs(60);
 /// How often it is looked what is still to be told of refused proofs.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -249,8 +249,10 @@ impl Trail {
         let Record { action, object, .. } = record;
         let (kind, text) = (action.name(), action.told(object));
         match action {
-            // It comes in batches.
-            Action::MessagesPurge => self.events.tell_again(kind, object, text, by, PURGE_LASTS),
+            // A purge comes in batches, and a move is asked for until the entity is there.
+            Action::MessagesPurge | Action::EntityMove => {
+                self.events.tell_again(kind, object, text, by, ONE_CHANGE_LASTS);
+            }
             _ => self.events.tell(kind, object, text, by),
         }
     }
