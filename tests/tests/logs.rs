@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use client::v1::QueueProperties;
+use client::{Message, QueuePath};
 use mayfly_tests::{Cluster, Settings};
 
 /// Lines of a node's log that have all of these words.
@@ -53,6 +54,31 @@ async fn a_peer_that_is_away_is_a_warning_and_a_planned_end_is_none() -> anyhow:
             ensure!(found.is_empty(), "node {node}: {found:#?}");
         }
         ensure!(!lines(&cluster, node, &["INFO", "ended"])?.is_empty(), "node {node} has ended");
+    }
+    Ok(())
+}
+
+/// Each change of an entity is one line, in the log of the node that did it.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_change_of_an_entity_is_a_line_of_one_nodes_log() -> anyhow::Result<()> {
+    let mut cluster = Cluster::start(Settings::default()).await?;
+    let client = cluster.client()?;
+    client.create_queue("orders", QueueProperties::default()).await?;
+    let shorter = QueueProperties { lock_duration_ms: Some(10_000), ..Default::default() };
+    client.update_queue("orders", shorter).await?;
+    client.send("orders", vec![Message::new("to be purged")]).await?;
+    client.delete_batch(&QueuePath::main("orders"), 100, None).await?;
+    client.delete_queue("orders").await?;
+    for node in cluster.ids() {
+        cluster.stop(node)?;
+    }
+    for event in ["entity.create", "entity.update", "messages.purge", "entity.delete"] {
+        let event = format!("event=\"{event}\"");
+        let mut told = Vec::new();
+        for node in cluster.ids() {
+            told.extend(lines(&cluster, node, &[&event, "'orders'", " INFO "])?);
+        }
+        ensure!(told.len() == 1, "{event}: {told:#?}");
     }
     Ok(())
 }
