@@ -12,6 +12,9 @@ const BYTES_MAX: usize = 2 << 20;
 /// Of one; a longer one is cut.
 const LINE_BYTES_MAX: usize = 8 << 10;
 
+/// About what a line takes in memory beside its text: one without any takes room as well.
+const LINE_OVERHEAD_BYTES: usize = 64;
+
 /// The ring. Clones are one.
 #[derive(Clone, Debug, Default)]
 pub struct RecentLog(Arc<Mutex<KeptLines>>);
@@ -35,12 +38,12 @@ impl RecentLog {
         }
         let line = line[..end].to_owned();
         let mut kept = self.kept();
-        kept.bytes += line.len();
+        kept.bytes += LINE_OVERHEAD_BYTES + line.len();
         kept.lines.push_back((at_ms, line));
         while kept.bytes > BYTES_MAX
             && let Some((_, line)) = kept.lines.pop_front()
         {
-            kept.bytes -= line.len();
+            kept.bytes -= LINE_OVERHEAD_BYTES + line.len();
             kept.lost += 1;
         }
     }
@@ -96,6 +99,14 @@ mod tests {
         let (lines, lost) = log.since(0);
         assert!(lines.iter().map(String::len).sum::<usize>() <= BYTES_MAX);
         assert!(lost >= 2 && lines.iter().all(|line| line.len() <= LINE_BYTES_MAX));
+    }
+
+    #[test]
+    fn lines_without_a_text_are_bounded_too() {
+        let log = RecentLog::default();
+        let lines = BYTES_MAX / LINE_OVERHEAD_BYTES;
+        log.make_writer().write_all(&vec![b'\n'; 2 * lines]).expect("it takes all");
+        assert_eq!(log.since(0), (vec![String::new(); lines], lines as u64));
     }
 
     #[test]
