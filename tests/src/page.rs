@@ -20,6 +20,9 @@ trap 'echo \"FAILED at line $BLOCK or after it: $BASH_COMMAND\" >&2' ERR
 trap 'jobs -p | xargs -r kill; wait' EXIT
 ";
 
+/// As the preamble has it.
+const FAILED: &str = "FAILED at line";
+
 /// The blocks of a document that are run.
 pub struct Page {
     script: String,
@@ -81,7 +84,17 @@ impl Page {
         };
         match status.success() {
             true => Ok(()),
-            false => bail!("{status}; it said:\n{}", fs::read_to_string(said)?),
+            false => {
+                let said = fs::read_to_string(said)?;
+                // First what failed: of a long text only the beginning may be kept.
+                let failed =
+                    said.lines().rfind(|line| line.starts_with(FAILED)).unwrap_or_default();
+                bail!("{failed}\n{status}; it said, the last lines first:\n{}", upside_down(&said))
+            }
         }
     }
+}
+
+fn upside_down(text: &str) -> String {
+    text.lines().rev().collect::<Vec<_>>().join("\n")
 }
