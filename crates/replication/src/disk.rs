@@ -14,10 +14,14 @@ use crate::blocking::run_blocking;
 use crate::metrics;
 
 const PERIOD: Duration = Duration::from_millis(250);
+/// While no disk is written fast enough to come near it meanwhile.
+const PERIOD_FAR: Duration = Duration::from_secs(1);
 /// While the reserve is near: at the rate a disk is written it lasts for many of these.
 const PERIOD_NEAR: Duration = Duration::from_millis(25);
 /// It is near where less than so many times as much is free.
 const NEAR: u64 = 4;
+/// And far where more than so many times as much is.
+const FAR: u64 = 32;
 
 /// A node's disk at one moment. Where log and rows are on two, that with less space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +36,14 @@ impl DiskStatus {
     /// So little is free that the reserve is near.
     pub fn is_short(&self) -> bool {
         self.low || self.free_bytes < self.reserve_bytes.saturating_mul(NEAR)
+    }
+
+    fn looked_at_after(&self) -> Duration {
+        match self.free_bytes > self.reserve_bytes.saturating_mul(FAR) {
+            _ if self.is_short() => PERIOD_NEAR,
+            true => PERIOD_FAR,
+            false => PERIOD,
+        }
     }
 }
 
@@ -61,8 +73,7 @@ impl Disk {
     /// Looks for ever.
     pub async fn watch(self: Arc<Self>) {
         loop {
-            let near = self.status().is_short();
-            tokio::time::sleep(if near { PERIOD_NEAR } else { PERIOD }).await;
+            tokio::time::sleep(self.status().looked_at_after()).await;
             let disk = self.clone();
             // A file system that is far away may let a caller wait.
             if run_blocking(move || disk.look()).await.is_err() {
@@ -137,5 +148,19 @@ mod tests {
         assert!(is_low(89, 80, true));
         assert!(!is_low(90, 80, true));
         assert!(!is_low(0, 0, false), "without a reserve nothing is refused");
+    }
+
+    #[test]
+    fn a_disk_is_looked_at_the_more_often_the_nearer_its_reserve_is() {
+        let of = |free_bytes, low| DiskStatus { free_bytes, reserve_bytes: 10, low };
+        for (status, ms) in [
+            (of(321, false), 1_000),
+            (of(320, false), 250),
+            (of(40, false), 250),
+            (of(39, false), 25),
+            (of(9, true), 25),
+        ] {
+            assert_eq!(status.looked_at_after(), Duration::from_millis(ms), "{status:?}");
+        }
     }
 }

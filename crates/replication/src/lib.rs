@@ -17,6 +17,7 @@ mod disk;
 mod error;
 mod group;
 mod history;
+mod liveness;
 mod member;
 mod metrics;
 mod node;
@@ -45,6 +46,7 @@ pub use observer::{
 pub use peer::MESSAGE_BYTES_MAX;
 pub use peer::channel::{Channel, ChannelReceiver, ChannelSender, Closed};
 pub use peer::connection::PeerStatus;
+pub use raft::state::Changes;
 pub use runs::Run;
 pub use sockets::{BoxSocket, Credential, Dialler, Doorkeeper, Socket, Visitor};
 pub use store::{GroupRows, rows_in};

@@ -20,6 +20,7 @@ use crate::disk::Disk;
 use crate::group::start::Site;
 use crate::group::status::GroupStatus;
 use crate::group::{Group, Groups};
+use crate::liveness::Liveness;
 use crate::peer::channel::{self, Channel};
 use crate::peer::clocks;
 use crate::peer::connection::{Peer, Peers};
@@ -30,6 +31,7 @@ use crate::peer::server::PeerPort;
 use crate::peer::v1;
 use crate::peer::{description, inquiry};
 use crate::raft::config::raft_config;
+use crate::raft::state::Changes;
 use crate::retention::Retention;
 use crate::runs::{Run, Runs};
 use crate::{
@@ -161,6 +163,7 @@ impl Replication {
         let (of_groups, limits) = (groups.clone(), config.limits);
         let retention = Retention::new(of_groups, log.clone(), rows.clone(), disk.clone(), limits);
         threads.spawn(retention.run());
+        threads.spawn(Liveness::new(groups.clone(), peers.clone(), config.timings).run());
         let site = Site {
             node: config.node,
             data: config.data,
@@ -425,6 +428,11 @@ impl Replication {
     /// The rows of this node's replica, as far as they are applied.
     pub fn rows(&self, group: GroupId) -> GroupRows {
         self.shared.site.rows.group(group)
+    }
+
+    /// When these rows change; `None` where no replica runs.
+    pub fn changes(&self, group: GroupId) -> Option<Changes> {
+        self.shared.groups.get(group).map(|group| group.replica.changes())
     }
 
     /// Has the rows of the replica here pinned when a cut of this number, or a later one, is applied, for

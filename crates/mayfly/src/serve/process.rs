@@ -14,9 +14,7 @@ const DEVICE_WRITTEN: &str = "process_device_written_bytes_total";
 const LOG_BYTES: &str = "mayfly_log_disk_bytes";
 const ROWS_BYTES: &str = "mayfly_rows_disk_bytes";
 
-const SAMPLED_EVERY: Duration = Duration::from_millis(250);
-/// Files are looked at once in so many samples.
-const FILES_EVERY: u32 = 4;
+const SAMPLED_EVERY: Duration = Duration::from_secs(1);
 
 /// Describes them all to the installed recorder.
 pub fn describe() {
@@ -27,11 +25,9 @@ pub fn describe() {
 
 /// Samples for ever.
 pub async fn sample(data_dir: PathBuf) {
-    for count in (0..FILES_EVERY).cycle() {
-        if count == 0 {
-            for (folder, name) in [("log", LOG_BYTES), ("rows", ROWS_BYTES)] {
-                gauge!(name).set(files_bytes(&data_dir.join(folder)) as f64);
-            }
+    loop {
+        for (folder, name) in [("log", LOG_BYTES), ("rows", ROWS_BYTES)] {
+            gauge!(name).set(files_bytes(&data_dir.join(folder)) as f64);
         }
         if let Some(bytes) = fs::read_to_string("/proc/self/io").ok().and_then(|io| written(&io)) {
             counter!(DEVICE_WRITTEN).absolute(bytes);

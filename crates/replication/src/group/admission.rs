@@ -92,10 +92,12 @@ impl Group {
             Step::Votes { voters, keep } => (ChangeMembers::ReplaceAllVoters(voters), keep),
         };
         let Ok(guard) = self.changing.clone().try_lock_owned() else { return };
-        let (raft, group) = (self.raft.clone(), self.id);
+        let (lease, group) = (self.lease.clone(), self.id);
         // The two halves of an admission belong together: the replica that asked may hang up.
         tokio::spawn(async move {
-            match raft.change_membership(change, keep).await {
+            // Without it Raft refuses the change.
+            let _ = lease.wait().await;
+            match lease.raft.change_membership(change, keep).await {
                 Ok(changed) => info!(%group, members = ?changed.membership, "the members changed"),
                 Err(error) => debug!(%group, %error, "the members did not change this time"),
             }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use domain::GroupId;
 use openraft::async_runtime::watch::WatchReceiver;
-use parking_lot::Mutex;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{info, warn};
 
+use super::election::ElectionTimer;
 use crate::Wanted;
 use crate::member::node_of;
 use crate::peer::connection::Peers;
@@ -21,7 +21,7 @@ use crate::peer::v1::admit_reply::Answer;
 use crate::raft::Raft;
 
 const ASK_EVERY: Duration = Duration::from_millis(200);
-/// While there is nothing to ask for.
+/// After an answer that leaves nothing to ask for.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A leader answers at once, but for the moment in which it takes the replica in.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -33,15 +33,13 @@ const UNHEARD_MAX: Duration = Duration::from_secs(5);
 /// What the task and the group share.
 #[derive(Clone)]
 pub(crate) struct MembershipState {
-    /// When a leader last called.
-    pub heard: Arc<Mutex<Instant>>,
     /// The group goes on without this replica.
     pub out: Arc<AtomicBool>,
 }
 
 impl MembershipState {
     pub fn new() -> MembershipState {
-        MembershipState { heard: Arc::new(Mutex::new(Instant::now())), out: Arc::default() }
+        MembershipState { out: Arc::default() }
     }
 }
 
@@ -52,11 +50,13 @@ pub(crate) struct MembershipTask {
     pub peers: Arc<Peers>,
     pub wanted: watch::Receiver<Option<Wanted>>,
     pub membership: MembershipState,
+    pub timer: ElectionTimer,
 }
 
 impl MembershipTask {
     pub async fn run(self) {
         let (group, id) = (self.group, self.id);
+        let (mut server, mut wanted) = (self.raft.server_metrics(), self.wanted.clone());
         let (mut asks, mut led_at, mut told) = (false, Instant::now(), false);
         let asks_back = id != node_of(id);
         while self.raft.metrics().borrow_watched().running_state.is_ok() {
@@ -65,7 +65,12 @@ impl MembershipTask {
                     info!(%group, id, "this replica is a full member");
                 }
                 (led_at, told) = (Instant::now(), false);
-                sleep(LOOK_EVERY).await;
+                // Nothing is missed: what came since it was last waited for is told at once.
+                tokio::select! {
+                    changed = server.changed() => if changed.is_err() { return },
+                    changed = wanted.changed() => if changed.is_err() { return },
+                    () = self.silence() => (),
+                }
                 continue;
             }
             // Known before it is asked: whoever is wanted may be taken in by the answer.
@@ -99,9 +104,20 @@ impl MembershipTask {
 
     /// Whether there is nothing to ask for: it votes, is wanted, and hears from a leader.
     fn is_settled(&self) -> bool {
-        let leads = self.raft.server_metrics().borrow_watched().state.is_leader();
-        let heard = leads || self.membership.heard.lock().elapsed() < UNHEARD_MAX;
+        let heard = self.leads() || self.timer.heard().elapsed() < UNHEARD_MAX;
         heard && self.votes() && !self.is_unwanted()
+    }
+
+    /// Waits until no leader was heard for long, as far as is known now.
+    async fn silence(&self) {
+        match self.leads() {
+            true => std::future::pending().await,
+            false => sleep_until(self.timer.heard() + UNHEARD_MAX).await,
+        }
+    }
+
+    fn leads(&self) -> bool {
+        self.raft.server_metrics().borrow_watched().state.is_leader()
     }
 
     fn is_unwanted(&self) -> bool {

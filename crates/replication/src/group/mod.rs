@@ -3,7 +3,9 @@
 pub(crate) mod admission;
 mod change;
 pub(crate) mod confirmation;
+pub(crate) mod election;
 pub(crate) mod leadership;
+pub(crate) mod lease;
 pub(crate) mod membership;
 pub(crate) mod propose;
 pub(crate) mod read;
@@ -18,16 +20,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use domain::GroupId;
 use openraft::async_runtime::watch::WatchReceiver;
+use openraft::raft::VoteResponse;
 use parking_lot::RwLock;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Mutex, Semaphore, mpsc, oneshot, watch};
+use tokio::time::Instant;
 
 use crate::member::{self, Replicas};
 use crate::peer::snapshot::Arrivals;
-use crate::raft::Raft;
 use crate::raft::state::Replica;
+use crate::raft::{Raft, TypeConfig, Vote};
 use crate::{ProposeError, Wanted};
 use confirmation::Confirmation;
+use election::ElectionTimer;
+use lease::Lease;
 use membership::MembershipState;
 
 pub(crate) struct Group {
@@ -42,6 +48,8 @@ pub(crate) struct Group {
     /// what every member once held, every later leader holds.
     pub held_by_all: Arc<AtomicU64>,
     pub confirmation: Confirmation,
+    pub timer: ElectionTimer,
+    pub lease: Lease,
     pub arrivals: Arrivals,
     /// Held while the members change, or this leader gives way for it: one change at a time.
     pub changing: Arc<Mutex<()>>,
@@ -63,6 +71,33 @@ impl Group {
     /// The members as of what is applied here: a change that is only proposed may be undone.
     pub fn replicas(&self) -> Replicas {
         Replicas::of(self.replica.applied().membership.membership())
+    }
+
+    /// Its leader has called, and said how much of the log is on disk at every member, and how long ago it was confirmed.
+    pub fn hear(&self, now: Instant, held_by_all: u64, confirmed_ms: Option<u64>) {
+        self.held_by_all.fetch_max(held_by_all, Ordering::Relaxed);
+        self.confirmation.hear(confirmed_ms);
+        self.timer.hear(now);
+    }
+
+    /// Whether this replica follows the leader of this vote, or will once Raft hears it.
+    pub fn follows(&self, leader: &Vote) -> bool {
+        leader.committed && *leader >= self.raft.server_metrics().borrow_watched().vote
+    }
+
+    /// What a candidate is told that is not voted for.
+    pub fn no_vote(&self) -> VoteResponse<TypeConfig> {
+        let vote = self.raft.server_metrics().borrow_watched().vote;
+        let last_log = self.raft.data_metrics().borrow_watched().last_log;
+        VoteResponse::new(vote, last_log, false)
+    }
+
+    /// Whether nobody is voted for here, because somebody leads: this node, which a majority confirmed lately, or another.
+    /// Raft knows it only of leaders that it was called by itself.
+    pub fn refuses_votes(&self, now: Instant) -> bool {
+        let confirmed = self.confirmation.as_leader();
+        confirmed.is_some_and(|at| now.saturating_duration_since(at) < self.lease.length())
+            || self.timer.is_leased(now)
     }
 
     /// Whether this node leads and its rows hold every entry of earlier terms.

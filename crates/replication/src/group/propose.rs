@@ -2,25 +2,17 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use domain::Outcome;
-use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::ClientWriteError;
-use openraft::{Instant as _, ServerState};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::Group;
-use crate::raft::{Proposal, Raft, Reply, TypeConfig, WriteResult};
+use super::lease::{Heard, Lease};
+use crate::raft::{Proposal, Raft, Reply, WriteResult};
 use crate::{ProposeError, member, metrics};
-
-/// How long a proposal waits for a leader whose quorum was not heard of lately. A fresh leader hears
-/// of it within milliseconds, one whose followers' disks are busy a little later; one that is cut
-/// off has a successor by then.
-const LEASE_WAIT_MAX: Duration = Duration::from_secs(3);
-const LEASE_CHECK: Duration = Duration::from_millis(2);
 
 /// Proposals that wait to be handed to Raft; more are refused as [`ProposeError::Busy`]. The leader's
 /// driver has a few under way, each of some hundred kilobytes, and gives one up after seconds: only
@@ -79,9 +71,9 @@ fn outcome(
 /// Hands proposals to Raft one after the other, as far as the budget goes.
 pub(crate) struct Pump {
     pub raft: Raft,
+    pub lease: Lease,
     pub budget: Arc<Semaphore>,
     pub bytes_max: usize,
-    pub lease: Duration,
     pub queue: mpsc::Receiver<Submission>,
 }
 
@@ -100,45 +92,15 @@ impl Pump {
         }
     }
 
-    /// Raft refuses proposals of a leader that has not heard of a quorum for a lease's time, and a
-    /// fresh leader has heard of none yet. Waiting here keeps the order, which a retry would not.
-    /// Once a wait was in vain, nothing waits again until a quorum is heard of.
+    /// Waiting here keeps the order, which a retry would not. Once a wait was in vain, nothing waits again until a quorum
+    /// is heard of.
     async fn wait_for_lease(&self, gave_up_at: &mut Option<Option<Heard>>) {
-        let started = Instant::now();
-        loop {
-            let heard = match self.lease_missing() {
-                None => return,
-                Some(heard) => heard,
-            };
-            if *gave_up_at == Some(heard) {
-                return;
-            }
-            if started.elapsed() > LEASE_WAIT_MAX {
-                *gave_up_at = Some(heard);
-                return;
-            }
-            tokio::time::sleep(LEASE_CHECK).await;
-        }
-    }
-
-    /// When a quorum was last heard of, if this node leads and that is too long ago.
-    fn lease_missing(&self) -> Option<Option<Heard>> {
-        let metrics = self.raft.metrics();
-        let metrics = metrics.borrow_watched();
-        if metrics.state != ServerState::Leader || metrics.membership_config.voter_ids().count() < 2
-        {
-            return None;
-        }
-        let heard = metrics.last_quorum_acked.map(|at| at.into_inner());
-        match heard {
-            Some(at) if at.elapsed() < self.lease => None,
-            heard => Some(heard),
+        let Some(heard) = self.lease.missing() else { return };
+        if *gave_up_at != Some(heard) {
+            *gave_up_at = self.lease.wait().await.err();
         }
     }
 }
-
-/// An instant of Raft's clock.
-type Heard = openraft::type_config::alias::InstantOf<TypeConfig>;
 
 #[cfg(test)]
 mod tests {

@@ -8,6 +8,7 @@ use openraft::errors::{LinearizableReadError, RaftError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Group;
+use super::lease::Lease;
 use crate::raft::Raft;
 use crate::{ProposeError, member};
 
@@ -36,13 +37,17 @@ impl Group {
 
 /// Answers reads, round after round. A read that comes during a round waits for the next: only a
 /// round begun after it proves anything to it.
-pub(crate) async fn serve(raft: Raft, mut waiting: mpsc::Receiver<Waiter>) {
+pub(crate) async fn serve(lease: Lease, mut waiting: mpsc::Receiver<Waiter>) {
     while let Some(first) = waiting.recv().await {
         let mut round = vec![first];
         while let Ok(waiter) = waiting.try_recv() {
             round.push(waiter);
         }
-        let result = confirm(&raft).await;
+        // It calls the others, which a leader that nobody answers is not to do at all times.
+        let result = match lease.confirmation.may_call(lease.length()) {
+            true => confirm(&lease.raft).await,
+            false => Err(ProposeError::NotLeader { leader: None }),
+        };
         for waiter in round {
             let _ = waiter.send(result); // It may have stopped waiting.
         }

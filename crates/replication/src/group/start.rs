@@ -13,6 +13,8 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tracing::{error, info};
 
 use super::confirmation::Confirmation;
+use super::election::ElectionTimer;
+use super::lease::Lease;
 use super::membership::{MembershipState, MembershipTask};
 use super::propose::{PROPOSALS_WAITING_MAX, Pump};
 use super::read::READS_WAITING_MAX;
@@ -81,12 +83,14 @@ impl Site {
         let replica = Arc::new(replica);
         let held_by_all = Arc::new(AtomicU64::new(0));
         let confirmation = Confirmation::default();
+        let timer = ElectionTimer::new(self.timings);
         let id = member::id_of(self.node, incarnation);
         let lane = Lane {
             group,
             addressee: id,
             held_by_all: held_by_all.clone(),
             confirmation: confirmation.clone(),
+            timer: timer.clone(),
             window_bytes: self.limits.append_window_bytes,
         };
         let raft = Raft::build(
@@ -106,17 +110,25 @@ impl Site {
         let (reads, waiting) = mpsc::channel(READS_WAITING_MAX);
         let bytes_max = self.limits.proposals_bytes_max;
         let budget = Arc::new(Semaphore::new(bytes_max));
-        let lease = self.timings.election_max;
-        let pump = Pump { raft: raft.clone(), budget: budget.clone(), bytes_max, lease, queue };
+        let lease =
+            Lease { raft: raft.clone(), confirmation: confirmation.clone(), timings: self.timings };
+        let pump = Pump {
+            raft: raft.clone(),
+            lease: lease.clone(),
+            budget: budget.clone(),
+            bytes_max,
+            queue,
+        };
         tokio::spawn(pump.run());
-        tokio::spawn(read::serve(raft.clone(), waiting));
+        tokio::spawn(read::serve(lease.clone(), waiting));
         tokio::spawn(leadership::announce(id, raft.clone(), replica.clone()));
         let succession = Succession {
             group,
             id,
             raft: raft.clone(),
             runs: self.runs.clone(),
-            lease: self.timings.election_max,
+            timer: timer.clone(),
+            lease: lease.clone(),
         };
         tokio::spawn(succession.run());
         // One that lost its disk since it was counted on founds nothing: it may have done so before.
@@ -132,6 +144,7 @@ impl Site {
             peers: self.peers.clone(),
             wanted: of_membership,
             membership: membership.clone(),
+            timer: timer.clone(),
         };
         tokio::spawn(task.run());
         Ok(Group {
@@ -142,6 +155,8 @@ impl Site {
             replica,
             held_by_all,
             confirmation,
+            timer,
+            lease,
             arrivals: Arrivals::default(),
             changing: Arc::default(),
             wanted,

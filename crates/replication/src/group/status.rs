@@ -59,6 +59,13 @@ impl Group {
         replicas.voters.retain(|node, id| *node != self.node || *id == self.replica_id);
         let index = |id: Option<crate::raft::LogId>| id.map(|id| id.index);
         let heartbeat = metrics.heartbeat.unwrap_or_default();
+        // Raft calls replicas of a quiet group seldom, and the node them all.
+        let heard_ms = |id: u64| {
+            let by_raft = heartbeat.get(&id).copied().flatten().map(|at| at.elapsed());
+            let by_node = self.confirmation.acknowledged(&metrics.vote, id).map(|at| at.elapsed());
+            let heard = [by_raft, by_node].into_iter().flatten().min();
+            heard.map(|age| age.as_millis() as u64)
+        };
         let matched = metrics.replication.unwrap_or_default();
         GroupStatus {
             id: self.id,
@@ -79,8 +86,8 @@ impl Group {
             heard_ms: replicas
                 .all()
                 .filter(|(node, _)| *node != self.node)
-                .filter_map(|(node, id)| Some((node, heartbeat.get(&id)?)))
-                .map(|(node, at)| (node, at.map(|at| at.elapsed().as_millis() as u64)))
+                .filter(|(_, id)| heartbeat.contains_key(id))
+                .map(|(node, id)| (node, heard_ms(id)))
                 .collect(),
             confirmed_ms: self.confirmation.at().map(|at| at.elapsed().as_millis() as u64),
             failed: metrics.running_state.err().map(|fatal| fatal.to_string()),

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::GroupId;
-use openraft::Instant as _;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::raft::TransferLeaderRequest;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 
+use super::election::ElectionTimer;
+use super::lease::Lease;
 use crate::member;
 use crate::raft::{Raft, Vote};
 use crate::runs::Runs;
@@ -34,8 +35,8 @@ pub(crate) struct Succession {
     pub id: u64,
     pub raft: Raft,
     pub runs: Arc<Runs>,
-    /// How long a leader leads after a majority was last heard.
-    pub lease: Duration,
+    pub timer: ElectionTimer,
+    pub lease: Lease,
 }
 
 impl Succession {
@@ -89,6 +90,7 @@ impl Succession {
         if self.raft.handle_transfer_leader(released).await.is_err() {
             return;
         }
+        self.timer.release(Instant::now());
         info!(%group, leader = member::node_of(leader), "the leader's process is gone; others vote");
         let mut wait = OTHERS_KNOW + STAGGER * turn.place;
         for _ in 0..ROUNDS {
@@ -124,7 +126,7 @@ impl Succession {
             {
                 let (group, heir_node) = (self.group, member::node_of(heir));
                 warn!(%group, heir = heir_node, "no majority answers; the group is left to others");
-                if self.raft.trigger().transfer_leader(heir).await.is_err() {
+                if self.lease.give_way(heir).await.is_err() {
                     return;
                 }
             }
@@ -144,7 +146,7 @@ impl Succession {
         while let Some(age) = self.unheard_for() {
             // Whoever stood still did not hear, and was not answered for that.
             let stood_still = silent > 0 && looked_at.elapsed() > LOOK_EVERY * 2;
-            let left = self.lease.checked_sub(age);
+            let left = self.lease.length().checked_sub(age);
             silent = if left.is_some() || stood_still { 0 } else { silent + 1 };
             if silent > LOOKS {
                 return true;
@@ -158,17 +160,13 @@ impl Succession {
     /// How long ago a majority last answered this leader; a group of one always does, and of a fresh leader others
     /// decide. Absent: it leads no more.
     fn unheard_for(&self) -> Option<Duration> {
-        if !self.raft.server_metrics().borrow_watched().state.is_leader() {
+        if !self.raft.server_metrics().borrow_watched().state.is_leader()
+            || self.raft.metrics().borrow_watched().running_state.is_err()
+        {
             return None;
         }
-        let metrics = self.raft.metrics();
-        let metrics = metrics.borrow_watched();
-        if metrics.running_state.is_err() {
-            return None;
-        }
-        let is_alone = metrics.membership_config.voter_ids().count() < 2;
-        let heard = metrics.last_quorum_acked.filter(|_| !is_alone);
-        Some(heard.map_or(Duration::ZERO, |at| at.into_inner().elapsed()))
+        let confirmed = self.lease.confirmation.as_leader();
+        Some(confirmed.map_or(Duration::ZERO, |at| at.elapsed()))
     }
 
     /// The other voter that has most of the log, as far as is known.

@@ -41,7 +41,7 @@ impl Group {
             }
             sleep(CHECK).await;
         }
-        if self.raft.trigger().transfer_leader(id).await.is_err() {
+        if self.lease.give_way(id).await.is_err() {
             return Err(TransferError::NotLeader { leader: None });
         }
         self.taken_over_by(to).await

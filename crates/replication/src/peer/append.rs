@@ -1,6 +1,7 @@
 //! Log entries on their way to one follower: one stream per group, pipelined, cut by bytes.
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,13 +20,12 @@ use super::connection::Peer;
 use super::v1;
 use super::v1::append_reply::Result as Reply;
 use crate::group::confirmation::Confirmation;
+use crate::group::election::ElectionTimer;
 use crate::raft::{TypeConfig, record};
 
 /// A follower that answers nothing for this long while entries are on their way to it is given up,
 /// and tried again on a new stream. Its disk may well be slow; its silence is not for ever.
 const SILENCE_MAX: Duration = Duration::from_secs(8);
-/// How often silence is looked at.
-const SILENCE_CHECK: Duration = Duration::from_secs(1);
 /// A stream is opened before anything is waited for, so this is only the way there and back.
 const OPEN_MAX: Duration = Duration::from_secs(2);
 
@@ -40,6 +40,7 @@ pub(crate) struct Lane {
     /// Count of entries on disk at every member, as the leader knows it; see `Retention`.
     pub held_by_all: Arc<AtomicU64>,
     pub confirmation: Confirmation,
+    pub timer: ElectionTimer,
     pub window_bytes: usize,
 }
 
@@ -129,11 +130,20 @@ async fn next(
     replies: &mut Streaming<v1::AppendReply>,
     window: &Window,
 ) -> Result<Option<v1::AppendReply>, Option<tonic::Status>> {
+    let mut reply = pin!(replies.message());
     loop {
-        match timeout(SILENCE_CHECK, replies.message()).await {
-            Ok(result) => return result.map_err(Some),
-            Err(_) if window.silence(Instant::now()) > SILENCE_MAX => return Err(None),
-            Err(_) => (),
+        // While nothing is under way there is nothing to wait for, and nobody is woken.
+        let Some(left) = window.patience(Instant::now()) else {
+            tokio::select! {
+                result = &mut reply => return result.map_err(Some),
+                () = window.opened.notified() => continue,
+            }
+        };
+        if left.is_zero() {
+            return Err(None);
+        }
+        if let Ok(result) = timeout(left, &mut reply).await {
+            return result.map_err(Some);
         }
     }
 }
@@ -168,6 +178,8 @@ struct Window {
     bytes_max: usize,
     state: Mutex<InFlight>,
     room: Notify,
+    /// Something is under way, where nothing was.
+    opened: Notify,
 }
 
 #[derive(Default)]
@@ -179,7 +191,7 @@ struct InFlight {
 
 impl Window {
     fn new(bytes_max: usize) -> Window {
-        Window { bytes_max, state: Mutex::default(), room: Notify::new() }
+        Window { bytes_max, state: Mutex::default(), room: Notify::new(), opened: Notify::new() }
     }
 
     async fn room(&self) {
@@ -192,6 +204,9 @@ impl Window {
         let mut state = self.state.lock();
         state.bytes += bytes;
         state.requests.push_back((bytes, now));
+        if state.requests.len() == 1 {
+            self.opened.notify_one();
+        }
     }
 
     fn acknowledged(&self, now: Instant) {
@@ -203,11 +218,13 @@ impl Window {
         self.room.notify_one();
     }
 
-    /// Time since the last answer, or since the oldest open request if that is later.
-    fn silence(&self, now: Instant) -> Duration {
+    /// How long the follower may go on to be silent: it is since it last answered, or since the oldest request that it
+    /// has not answered was sent, if that is later. `None`: it has answered all.
+    fn patience(&self, now: Instant) -> Option<Duration> {
         let state = self.state.lock();
-        let Some((_, sent_at)) = state.requests.front() else { return Duration::ZERO };
-        now - state.answered_at.map_or(*sent_at, |at| at.max(*sent_at))
+        let (_, sent_at) = state.requests.front()?;
+        let since = state.answered_at.map_or(*sent_at, |at| at.max(*sent_at));
+        Some(SILENCE_MAX.saturating_sub(now.saturating_duration_since(since)))
     }
 }
 
@@ -232,13 +249,17 @@ mod tests {
     fn silence_counts_only_while_something_is_open() {
         let start = Instant::now();
         let at = |second| start + Duration::from_secs(second);
+        let left = |window: &Window, second| window.patience(at(second)).map(|left| left.as_secs());
         let window = Window::new(100);
-        assert_eq!(window.silence(at(9)), Duration::ZERO);
+        assert_eq!(left(&window, 9), None);
         window.sent(1, at(9));
         window.sent(1, at(9));
-        assert_eq!(window.silence(at(14)), Duration::from_secs(5));
+        assert_eq!(left(&window, 14), Some(3));
         window.acknowledged(at(14));
-        assert_eq!(window.silence(at(14)), Duration::ZERO, "the second is old, but it was heard");
-        assert_eq!(window.silence(at(16)), Duration::from_secs(2));
+        assert_eq!(left(&window, 14), Some(8), "the second is old, but it was heard");
+        assert_eq!(left(&window, 16), Some(6));
+        assert_eq!(left(&window, 23), Some(0));
+        window.acknowledged(at(23));
+        assert_eq!(left(&window, 40), None);
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod clocks;
 pub(crate) mod codec;
 pub(crate) mod connection;
 pub(crate) mod description;
+pub(crate) mod heartbeats;
 pub(crate) mod identity;
 pub(crate) mod inquiry;
 pub(crate) mod knock;

@@ -86,6 +86,7 @@ impl Link {
         pre: bool,
     ) -> RpcResult<VoteResponse<TypeConfig>> {
         let peer = self.peer()?;
+        let own_last = request.last_log_id;
         let request = v1::VoteRequest {
             group: self.lane.group.0.into(),
             vote: Some(record::vote_to_proto(&request.vote)),
@@ -97,11 +98,11 @@ impl Link {
         let mut client = peer.control.clone();
         let reply = client.vote(request).await.map_err(|status| peer.failed(&status))?.into_inner();
         peer.accepted();
-        Ok(VoteResponse {
-            vote: vote(reply.vote)?,
-            vote_granted: reply.granted,
-            last_log_id: reply.last.map(record::log_id_from_proto),
-        })
+        let last_log_id = reply.last.map(record::log_id_from_proto);
+        if last_log_id > own_last {
+            self.lane.timer.defer();
+        }
+        Ok(VoteResponse { vote: vote(reply.vote)?, vote_granted: reply.granted, last_log_id })
     }
 }
 

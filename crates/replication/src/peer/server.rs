@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use domain::GroupId;
@@ -27,7 +26,7 @@ use super::v1::peer_server::{Peer as PeerService, PeerServer};
 use super::v1::transfer_reply::Refused;
 use super::{
     CONNECTION_WINDOW_BYTES, FRAME_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES, append, channel,
-    description, inquiry, snapshot, v1,
+    description, heartbeats, inquiry, snapshot, v1,
 };
 use crate::group::{Group, Groups};
 use crate::raft::{TypeConfig, Vote, record};
@@ -135,11 +134,13 @@ fn append_request(
 ) -> Result<AppendEntriesRequest<TypeConfig>, Status> {
     let entries: Result<Vec<_>, _> =
         request.entries.into_iter().map(record::decode_entry).collect();
-    group.held_by_all.fetch_max(request.held_by_all, Ordering::Relaxed);
-    *group.membership.heard.lock() = Instant::now();
-    group.confirmation.hear(request.confirmed_ms);
+    let vote = required_vote(request.vote)?;
+    // One that leads no more learns it from Raft.
+    if group.follows(&vote) {
+        group.hear(Instant::now(), request.held_by_all, request.confirmed_ms);
+    }
     Ok(AppendEntriesRequest {
-        vote: required_vote(request.vote)?,
+        vote,
         prev_log_id: request.previous.map(record::log_id_from_proto),
         entries: entries.map_err(|error| Status::invalid_argument(error.to_string()))?,
         leader_commit: request.committed.map(record::log_id_from_proto),
@@ -160,10 +161,15 @@ impl PeerService for PeerPort {
             leadership_transfer: request.transfer,
         };
         let answer = match request.pre {
+            // Whoever leads has asked for it.
+            _ if !request.transfer && group.refuses_votes(Instant::now()) => Ok(group.no_vote()),
             true => group.raft.pre_vote(asked).await,
             false => group.raft.vote(asked).await,
         };
         let answer = answer.map_err(stopped)?;
+        if answer.vote_granted && !request.pre {
+            group.timer.restart(Instant::now());
+        }
         Ok(Response::new(v1::VoteReply {
             vote: Some(record::vote_to_proto(&answer.vote)),
             granted: answer.vote_granted,
@@ -184,6 +190,16 @@ impl PeerService for PeerPort {
         Ok(Response::new(append::encode_reply(result)))
     }
 
+    async fn heartbeats(
+        &self,
+        request: Request<v1::HeartbeatsRequest>,
+    ) -> Result<Response<v1::HeartbeatsReply>, Status> {
+        let beats = request.into_inner().groups;
+        Ok(Response::new(heartbeats::answer(beats, |beat| {
+            self.group(beat.group, beat.addressee).ok()
+        })))
+    }
+
     async fn transfer(
         &self,
         request: Request<v1::TransferRequest>,
@@ -196,6 +212,9 @@ impl PeerService for PeerPort {
             request.last.map(record::log_id_from_proto),
         );
         let answer = group.raft.handle_transfer_leader(asked).await.map_err(stopped)?;
+        if answer.is_ok() {
+            group.timer.release(Instant::now());
+        }
         let refused = answer.err().map(|error| match error {
             TransferLeaderError::VoteChanged { actual, .. } => {
                 Refused::VoteChanged(record::vote_to_proto(&actual))

@@ -23,11 +23,9 @@ pub(crate) fn raft_config(
         heartbeat_min_interval: Some(heartbeat_ms),
         election_timeout_min: millis(timings.election_min),
         election_timeout_max: millis(timings.election_max),
-        enable_pre_vote: Some(true),
-        // A leader that no majority answers is silent for so long (CheckQuorum): its heartbeats may
-        // still reach the others, and would keep them from electing one that is answered. They do so
-        // a lease and an election timeout after the last; half as long again is for the election.
-        quorum_loss_probe_interval: Some(millis(timings.election_max * 3)),
+        // Elections and heartbeats of all groups are the node's (`liveness`): a tick wakes each group thirty times a second,
+        // for nothing. Silence of a leader that no majority answers is, too.
+        enable_tick: false,
         // A leader that restarts asks for votes first: what it had committed is saved without a
         // sync, so it may know less than it once did.
         enable_leader_restore: Some(false),

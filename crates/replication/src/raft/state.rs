@@ -12,6 +12,7 @@ use openraft::storage::EntryResponder;
 use openraft::{OptionalSend, RaftSnapshotBuilder};
 use parking_lot::Mutex;
 use store::RowStore;
+use tokio::sync::watch;
 
 use super::apply::{Applier, Place};
 use super::cuts::Cuts;
@@ -41,7 +42,7 @@ pub(crate) struct Replica {
     /// This node leads and was announced as the leader: its driver is told of effects.
     pub leading: AtomicBool,
     /// What the rows hold.
-    applied: Mutex<Mark>,
+    applied: watch::Sender<Mark>,
     /// What the rows on disk hold at the least: the snapshot that Raft is told of.
     marker: Mutex<Mark>,
     /// Snapshots on their way out, by their last index: what follows is kept in the log.
@@ -54,6 +55,16 @@ pub(crate) struct Replica {
     pub traced: bool,
     /// Set once Raft runs. Before, a snapshot is only asked for to learn what the rows hold.
     running: AtomicBool,
+}
+
+/// Tells when a replica's rows have changed.
+pub struct Changes(watch::Receiver<Mark>);
+
+impl Changes {
+    /// Resolves once entries were applied since this was made or last resolved; `false` if none ever will be again.
+    pub async fn changed(&mut self) -> bool {
+        self.0.changed().await.is_ok()
+    }
 }
 
 impl Replica {
@@ -78,7 +89,7 @@ impl Replica {
             store,
             observer,
             leading: AtomicBool::new(false),
-            applied: Mutex::new(mark.clone()),
+            applied: watch::Sender::new(mark.clone()),
             marker: Mutex::new(mark),
             exports: Mutex::default(),
             exports_begun: AtomicU64::new(0),
@@ -90,11 +101,15 @@ impl Replica {
     }
 
     pub fn applied(&self) -> Mark {
-        self.applied.lock().clone()
+        self.applied.borrow().clone()
     }
 
     pub fn set_applied(&self, mark: Mark) {
-        *self.applied.lock() = mark;
+        self.applied.send_replace(mark);
+    }
+
+    pub fn changes(&self) -> Changes {
+        Changes(self.applied.subscribe())
     }
 
     pub fn marker(&self) -> Mark {

@@ -15,7 +15,7 @@ use crate::Error;
 /// With the pause, 200 MB/s: several times what a log grows by.
 const STEP_BYTES: u64 = 4 << 20;
 const PAUSE: Duration = Duration::from_millis(20);
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LOOK_AGAIN_AFTER_ERROR: Duration = Duration::from_secs(30);
 
 /// The thread. Dropping it ends it; what is left is removed after the next start.

@@ -1,0 +1,160 @@
+//! When a replica asks for votes, and when it refuses them. Raft's own timer wakes every group many times a second; here
+//! silence is looked at for all groups at once ([`crate::liveness`]), and a leader is heard without Raft being woken.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rand::RngExt;
+use tokio::time::Instant;
+
+use crate::Timings;
+
+/// The timer of one replica, shared by what hears for it and what asks in its name.
+#[derive(Clone)]
+pub(crate) struct ElectionTimer(Arc<Shared>);
+
+struct Shared {
+    timings: Timings,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// When a leader last called. At first, when the replica started.
+    heard: Instant,
+    /// Nobody is voted for before: a leader was heard lately.
+    leased_until: Option<Instant>,
+    /// From here on silence counts.
+    since: Instant,
+    /// How much of it is borne, drawn anew for each campaign: so that two replicas do not take each other's votes twice.
+    patience: Duration,
+    /// A voter has more of the log: those that have are to campaign first (openraft's `smaller_log_timeout`).
+    defers: bool,
+}
+
+impl State {
+    fn due(&self, timings: Timings) -> Instant {
+        let deferred = if self.defers { timings.election_max * 2 } else { Duration::ZERO };
+        self.since + self.patience + deferred
+    }
+}
+
+impl ElectionTimer {
+    /// A replica that starts does not know since when nobody leads, and asks soon: while somebody does, it is refused.
+    pub fn new(timings: Timings) -> ElectionTimer {
+        let now = Instant::now();
+        let patience = rand::rng().random_range(Duration::ZERO..=timings.heartbeat);
+        let state = State { heard: now, leased_until: None, since: now, patience, defers: false };
+        ElectionTimer(Arc::new(Shared { timings, state: Mutex::new(state) }))
+    }
+
+    /// The leader called, whom this replica follows or will at once.
+    pub fn hear(&self, now: Instant) {
+        let until = now + self.0.timings.election_max;
+        let mut state = self.0.state.lock();
+        (state.heard, state.since, state.leased_until) = (now, until, Some(until));
+    }
+
+    /// When a leader last called.
+    pub fn heard(&self) -> Instant {
+        self.0.state.lock().heard
+    }
+
+    /// What there is to wait for begins now: this replica leads, or has voted for another.
+    pub fn restart(&self, now: Instant) {
+        self.0.state.lock().since = now;
+    }
+
+    /// The leader is gone, for certain, or gives way: others may be voted for.
+    pub fn release(&self, now: Instant) {
+        let mut state = self.0.state.lock();
+        (state.leased_until, state.since) = (None, now);
+    }
+
+    /// This node stood still for so long: what it did not hear in that time is nobody's silence.
+    pub fn excuse(&self, stood_still: Duration) {
+        self.0.state.lock().since += stood_still;
+    }
+
+    /// Whether a leader was heard so lately that nobody else is voted for.
+    pub fn is_leased(&self, now: Instant) -> bool {
+        self.0.state.lock().leased_until.is_some_and(|until| now < until)
+    }
+
+    /// A voter has entries that this replica has not.
+    pub fn defer(&self) {
+        self.0.state.lock().defers = true;
+    }
+
+    /// When it is time to ask for votes, as far as is known now.
+    pub fn due(&self) -> Instant {
+        self.0.state.lock().due(self.0.timings)
+    }
+
+    /// Whether it is time to ask for votes. If so, the next time is a while away.
+    pub fn campaigns(&self, now: Instant) -> bool {
+        let Timings { election_min, election_max, .. } = self.0.timings;
+        let mut state = self.0.state.lock();
+        if now < state.due(self.0.timings) {
+            return false;
+        }
+        state.since = now;
+        state.patience = rand::rng().random_range(election_min..=election_max);
+        state.defers = false;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every random time is 600 ms, the lease as long.
+    fn timer() -> (ElectionTimer, impl Fn(u64) -> Instant) {
+        let ms = Duration::from_millis;
+        let timings = Timings { heartbeat: ms(0), election_min: ms(600), election_max: ms(600) };
+        let timer = ElectionTimer::new(timings);
+        let begun = timer.heard();
+        (timer, move |at| begun + ms(at))
+    }
+
+    #[test]
+    fn a_replica_campaigns_a_lease_and_its_patience_after_its_leader_fell_silent() {
+        let (timer, at) = timer();
+        assert!(timer.campaigns(at(0)), "nobody was heard since the start");
+        timer.hear(at(100));
+        assert_eq!([699, 700].map(|ms| timer.is_leased(at(ms))), [true, false]);
+        assert_eq!([1_299, 1_300].map(|ms| timer.campaigns(at(ms))), [false, true]);
+        assert_eq!([1_899, 1_900].map(|ms| timer.campaigns(at(ms))), [false, true], "and again");
+        timer.hear(at(1_950));
+        assert!(!timer.campaigns(at(3_149)), "somebody leads");
+    }
+
+    #[test]
+    fn a_lease_ends_with_its_leader() {
+        let (timer, at) = timer();
+        assert!(timer.campaigns(at(0)));
+        timer.hear(at(100));
+        timer.release(at(200));
+        assert!(!timer.is_leased(at(201)));
+        assert_eq!([799, 800].map(|ms| timer.campaigns(at(ms))), [false, true]);
+    }
+
+    #[test]
+    fn whoever_has_less_of_the_log_lets_others_ask_first_once() {
+        let (timer, at) = timer();
+        assert!(timer.campaigns(at(0)));
+        timer.defer();
+        assert_eq!([600, 1_799, 1_800].map(|ms| timer.campaigns(at(ms))), [false, false, true]);
+        assert_eq!([2_399, 2_400].map(|ms| timer.campaigns(at(ms))), [false, true]);
+    }
+
+    #[test]
+    fn a_vote_for_another_and_the_own_leadership_put_a_campaign_off() {
+        let (timer, at) = timer();
+        assert!(timer.campaigns(at(0)));
+        timer.restart(at(500));
+        assert_eq!([1_099, 1_100].map(|ms| timer.campaigns(at(ms))), [false, true]);
+        assert!(!timer.is_leased(at(500)), "whoever was voted for does not lead yet");
+    }
+}
