@@ -12,27 +12,24 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use domain::GroupId;
-use futures::FutureExt;
 use openraft::async_runtime::watch::WatchReceiver;
-use tokio::task::JoinHandle;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::group::{Group, Groups};
 use crate::peer::connection::Peers;
-use crate::peer::heartbeats::{self, Called};
+use crate::peer::heartbeats;
 use crate::peer::v1;
 use crate::raft::{Vote, record};
 use crate::{Timings, member};
 
 /// Of a heartbeat's interval: how finely silence is measured.
 const LOOKS_PER_HEARTBEAT: u32 = 3;
-/// A call that is not answered within so many intervals gives way to the next.
+/// What is not answered within so many intervals is told anew.
 const ANSWER_HEARTBEATS: u32 = 2;
 /// A group whose log has grown so lately is called by Raft as well, so that the next proposal need not wait until a majority
 /// has answered.
 const AWAKE: Duration = Duration::from_secs(5);
-/// A peer of before this call may be upgraded.
-const UNKNOWN_FOR: Duration = Duration::from_secs(10);
 
 /// The one task of a node that measures silence, and breaks it.
 pub(crate) struct Liveness {
@@ -40,7 +37,8 @@ pub(crate) struct Liveness {
     peers: Arc<Peers>,
     timings: Timings,
     logs: BTreeMap<GroupId, Growth>,
-    calls: BTreeMap<u64, Call>,
+    /// To each peer with replicas of groups that are led here. Its end ends the task behind it.
+    lines: BTreeMap<u64, watch::Sender<Vec<v1::GroupHeartbeat>>>,
 }
 
 /// How far a group's log was when it was last looked at, and since when.
@@ -49,16 +47,10 @@ struct Growth {
     since: Instant,
 }
 
-/// To one peer, one at a time.
-enum Call {
-    Under(JoinHandle<Called>),
-    Unknown { until: Instant },
-}
-
 impl Liveness {
     pub fn new(groups: Groups, peers: Arc<Peers>, timings: Timings) -> Liveness {
-        let (logs, calls) = Default::default();
-        Liveness { groups, peers, timings, logs, calls }
+        let (logs, lines) = Default::default();
+        Liveness { groups, peers, timings, logs, lines }
     }
 
     pub async fn run(mut self) {
@@ -109,7 +101,7 @@ impl Liveness {
         }
         if calls {
             self.logs.retain(|group, _| groups.iter().any(|held| held.id == *group));
-            self.call(beats, now).await;
+            self.tell(beats);
         }
         due
     }
@@ -169,26 +161,18 @@ impl Liveness {
         }
     }
 
-    async fn call(&mut self, beats: BTreeMap<u64, Vec<v1::GroupHeartbeat>>, now: Instant) {
-        self.calls.retain(|node, _| beats.contains_key(node));
+    /// Each peer is told by a task of its own, so that none waits for another.
+    fn tell(&mut self, beats: BTreeMap<u64, Vec<v1::GroupHeartbeat>>) {
+        self.lines.retain(|node, _| beats.contains_key(node));
         for (node, beats) in beats {
-            match self.calls.get_mut(&node) {
-                Some(Call::Under(call)) => match call.now_or_never() {
-                    None => continue,
-                    Some(Ok(Called::Unknown)) => {
-                        self.calls.insert(node, Call::Unknown { until: now + UNKNOWN_FOR });
-                        continue;
-                    }
-                    Some(Ok(Called::Ended) | Err(_)) => (),
-                },
-                Some(Call::Unknown { until }) if now < *until => continue,
-                Some(Call::Unknown { .. }) | None => (),
-            }
-            let Some(peer) = self.peers.get(node) else { continue };
-            let (groups, answer_max) =
-                (self.groups.clone(), self.timings.heartbeat * ANSWER_HEARTBEATS);
-            let call = async move { heartbeats::call(&peer, &groups, beats, answer_max).await };
-            self.calls.insert(node, Call::Under(tokio::spawn(call)));
+            let line = self.lines.entry(node).or_insert_with(|| {
+                let (line, news) = watch::channel(Vec::new());
+                let answer_max = self.timings.heartbeat * ANSWER_HEARTBEATS;
+                let (peers, groups) = (self.peers.clone(), self.groups.clone());
+                tokio::spawn(heartbeats::tell(node, peers, groups, news, answer_max));
+                line
+            });
+            line.send_replace(beats);
         }
     }
 }

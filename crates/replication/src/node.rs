@@ -430,6 +430,11 @@ impl Replication {
         self.shared.site.rows.group(group)
     }
 
+    /// How far they are: the index of the last entry; `None` before the first, and where no replica runs.
+    pub fn applied(&self, group: GroupId) -> Option<u64> {
+        self.shared.groups.get(group)?.replica.applied_index()
+    }
+
     /// When these rows change; `None` where no replica runs.
     pub fn changes(&self, group: GroupId) -> Option<Changes> {
         self.shared.groups.get(group).map(|group| group.replica.changes())
@@ -474,6 +479,11 @@ impl Replication {
         if let Some(group) = self.shared.groups.get(group) {
             group.replica.cuts.release(number);
         }
+    }
+
+    /// The groups of this node, in order.
+    pub fn running(&self) -> Vec<GroupId> {
+        self.shared.groups.all().iter().map(|group| group.id).collect()
     }
 
     /// Every group of this node, in order of group.

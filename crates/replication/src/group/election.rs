@@ -52,6 +52,10 @@ impl ElectionTimer {
     pub fn hear(&self, now: Instant) {
         let until = now + self.0.timings.election_max;
         let mut state = self.0.state.lock();
+        if state.leased_until.is_none() {
+            // Perhaps for the first time: from here on silence is borne for longer.
+            state.patience = drawn(self.0.timings);
+        }
         (state.heard, state.since, state.leased_until) = (now, until, Some(until));
     }
 
@@ -93,16 +97,19 @@ impl ElectionTimer {
 
     /// Whether it is time to ask for votes. If so, the next time is a while away.
     pub fn campaigns(&self, now: Instant) -> bool {
-        let Timings { election_min, election_max, .. } = self.0.timings;
         let mut state = self.0.state.lock();
         if now < state.due(self.0.timings) {
             return false;
         }
         state.since = now;
-        state.patience = rand::rng().random_range(election_min..=election_max);
+        state.patience = drawn(self.0.timings);
         state.defers = false;
         true
     }
+}
+
+fn drawn(timings: Timings) -> Duration {
+    rand::rng().random_range(timings.election_min..=timings.election_max)
 }
 
 #[cfg(test)]
@@ -128,6 +135,13 @@ mod tests {
         assert_eq!([1_899, 1_900].map(|ms| timer.campaigns(at(ms))), [false, true], "and again");
         timer.hear(at(1_950));
         assert!(!timer.campaigns(at(3_149)), "somebody leads");
+    }
+
+    #[test]
+    fn whoever_starts_asks_soon_unless_somebody_leads() {
+        let (timer, at) = timer();
+        timer.hear(at(0));
+        assert_eq!([1_199, 1_200].map(|ms| timer.campaigns(at(ms))), [false, true]);
     }
 
     #[test]

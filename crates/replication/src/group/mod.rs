@@ -70,7 +70,7 @@ impl Group {
 
     /// The members as of what is applied here: a change that is only proposed may be undone.
     pub fn replicas(&self) -> Replicas {
-        Replicas::of(self.replica.applied().membership.membership())
+        self.replica.members(Replicas::of)
     }
 
     /// Its leader has called, and said how much of the log is on disk at every member, and how long ago it was confirmed.

@@ -1,6 +1,7 @@
 //! What a group looks like from this node.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use domain::GroupId;
 use openraft::Instant as _;
@@ -53,20 +54,20 @@ impl GroupStatus {
 
 impl Group {
     pub fn status(&self) -> GroupStatus {
-        let metrics = self.raft.metrics().borrow_watched().clone();
+        // Before the metrics are looked at, which it looks at as well: two looks at once may wait for each other.
+        let confirmed = self.confirmation.at();
         let mut replicas = self.replicas();
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
         // The vote of an incarnation this node has lost is not its own.
         replicas.voters.retain(|node, id| *node != self.node || *id == self.replica_id);
         let index = |id: Option<crate::raft::LogId>| id.map(|id| id.index);
-        let heartbeat = metrics.heartbeat.unwrap_or_default();
         // Raft calls replicas of a quiet group seldom, and the node them all.
-        let heard_ms = |id: u64| {
-            let by_raft = heartbeat.get(&id).copied().flatten().map(|at| at.elapsed());
+        let heard_ms = |id: u64, by_raft: Option<Duration>| {
             let by_node = self.confirmation.acknowledged(&metrics.vote, id).map(|at| at.elapsed());
             let heard = [by_raft, by_node].into_iter().flatten().min();
             heard.map(|age| age.as_millis() as u64)
         };
-        let matched = metrics.replication.unwrap_or_default();
         GroupStatus {
             id: self.id,
             term: metrics.current_term,
@@ -81,16 +82,20 @@ impl Group {
             learners: replicas.learners.keys().copied().collect(),
             matched: replicas
                 .all()
-                .filter_map(|(node, id)| Some((node, index(*matched.get(&id)?))))
+                .filter_map(|(node, id)| {
+                    Some((node, index(*metrics.replication.as_ref()?.get(&id)?)))
+                })
                 .collect(),
             heard_ms: replicas
                 .all()
                 .filter(|(node, _)| *node != self.node)
-                .filter(|(_, id)| heartbeat.contains_key(id))
-                .map(|(node, id)| (node, heard_ms(id)))
+                .filter_map(|(node, id)| {
+                    let by_raft = metrics.heartbeat.as_ref()?.get(&id)?;
+                    Some((node, heard_ms(id, by_raft.map(|at| at.elapsed()))))
+                })
                 .collect(),
-            confirmed_ms: self.confirmation.at().map(|at| at.elapsed().as_millis() as u64),
-            failed: metrics.running_state.err().map(|fatal| fatal.to_string()),
+            confirmed_ms: confirmed.map(|at| at.elapsed().as_millis() as u64),
+            failed: metrics.running_state.as_ref().err().map(ToString::to_string),
         }
     }
 }

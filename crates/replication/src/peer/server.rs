@@ -190,14 +190,18 @@ impl PeerService for PeerPort {
         Ok(Response::new(append::encode_reply(result)))
     }
 
+    type HeartbeatsStream = BoxStream<'static, Result<v1::HeartbeatsReply, Status>>;
+
     async fn heartbeats(
         &self,
-        request: Request<v1::HeartbeatsRequest>,
-    ) -> Result<Response<v1::HeartbeatsReply>, Status> {
-        let beats = request.into_inner().groups;
-        Ok(Response::new(heartbeats::answer(beats, |beat| {
-            self.group(beat.group, beat.addressee).ok()
-        })))
+        request: Request<Streaming<v1::HeartbeatsRequest>>,
+    ) -> Result<Response<Self::HeartbeatsStream>, Status> {
+        let port = self.clone();
+        let replies = request.into_inner().map_ok(move |request| {
+            let replica = |beat: &v1::GroupHeartbeat| port.group(beat.group, beat.addressee).ok();
+            heartbeats::answer(request.groups, replica)
+        });
+        Ok(Response::new(replies.boxed()))
     }
 
     async fn transfer(

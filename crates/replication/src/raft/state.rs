@@ -18,7 +18,7 @@ use super::apply::{Applier, Place};
 use super::cuts::Cuts;
 use super::record::{self, Mark};
 use super::snapshot::{Export, SnapshotData};
-use super::{LogId, Payload, Snapshot, SnapshotMeta, StoredMembership, TypeConfig};
+use super::{LogId, Membership, Payload, Snapshot, SnapshotMeta, StoredMembership, TypeConfig};
 use crate::blocking::run_blocking;
 use crate::{MessageHistory, Observer, metrics};
 
@@ -102,6 +102,15 @@ impl Replica {
 
     pub fn applied(&self) -> Mark {
         self.applied.borrow().clone()
+    }
+
+    /// What is made of the members, as of what is applied.
+    pub fn members<T>(&self, of: impl FnOnce(&Membership) -> T) -> T {
+        of(self.applied.borrow().membership.membership())
+    }
+
+    pub fn applied_index(&self) -> Option<u64> {
+        self.applied.borrow().applied.map(|id| id.index)
     }
 
     pub fn set_applied(&self, mark: Mark) {

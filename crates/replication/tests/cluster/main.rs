@@ -5,5 +5,6 @@ mod disks;
 mod harness;
 mod leaders;
 mod returns;
+mod sleep;
 mod snapshots;
 mod strangers;

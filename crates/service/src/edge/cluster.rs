@@ -61,8 +61,7 @@ impl<'a> Cluster<'a> {
     /// How many entries of the catalog are applied here: it tells whether anything was created or deleted
     /// since, and costs no read.
     pub fn catalog_applied(self) -> Option<u64> {
-        let groups = self.router.local.replication.status();
-        groups.into_iter().find(|group| group.id == GroupId::CATALOG)?.applied
+        self.router.local.replication.applied(GroupId::CATALOG)
     }
 
     /// The binary's version.

@@ -62,7 +62,7 @@ impl Standings {
 
     /// Every group that this node routes to, and those with a replica here.
     pub fn groups(&self) -> BTreeSet<GroupId> {
-        let here = self.local.replication.status().into_iter().map(|status| status.id);
+        let here = self.local.replication.running();
         catalog::groups(&self.local.catalog()).into_keys().chain(here).collect()
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use domain::{
     CatalogCommand, Command, DirectoryRow, DirectoryState, EntityId, GroupId, Key, Row, Rows,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::config::Founding;
 use crate::edge::{Catalog, Cluster, Intents, Router, catalog};
@@ -24,8 +24,19 @@ use crate::upkeep::succession::Succession;
 const LOOK_EARLY: Duration = Duration::from_millis(100);
 /// Once it has.
 const LOOK: Duration = Duration::from_millis(250);
+/// Longer by so much, while the catalog says nothing new and no leadership moves.
+const LOOK_STILL: Duration = Duration::from_millis(750);
 /// An intent that stands this long unfinished was left by a crash.
 const RECONCILE_EVERY: Duration = Duration::from_secs(5);
+
+/// What a look has found.
+enum Found {
+    /// The cluster takes shape.
+    Incomplete,
+    /// All runs here that is to, and a leadership was handed over: there may be another.
+    Moving,
+    Still,
+}
 
 pub(crate) struct Reconciler {
     pub router: Arc<Router>,
@@ -58,14 +69,22 @@ impl Reconciler {
     }
 
     pub async fn run(mut self) {
+        let router = self.router.clone();
         loop {
-            let complete = self.look().await;
-            tokio::time::sleep(if complete { LOOK } else { LOOK_EARLY }).await;
+            // From before the look, so that no change is missed.
+            let changes = router.local.replication.changes(GroupId::CATALOG);
+            match (self.look().await, changes) {
+                (Found::Still, Some(mut changes)) => {
+                    sleep(LOOK).await;
+                    drop(timeout(LOOK_STILL, changes.changed()).await);
+                }
+                (Found::Still, None) | (Found::Moving, _) => sleep(LOOK).await,
+                (Found::Incomplete, _) => sleep(LOOK_EARLY).await,
+            }
         }
     }
 
-    /// True once everything is as it should be.
-    async fn look(&mut self) -> bool {
+    async fn look(&mut self) -> Found {
         let router = self.router.clone();
         let rows = router.local.catalog();
         let leads = router.local.leads_the_catalog();
@@ -73,7 +92,7 @@ impl Reconciler {
             if leads && let Some(founding) = &router.config.founding {
                 self.found(founding).await;
             }
-            return false;
+            return Found::Incomplete;
         };
         let placement = Placement::read(&rows);
         let all_run = self.replicas.look(&placement).await;
@@ -86,8 +105,12 @@ impl Reconciler {
             self.reconcile().await;
             self.reconcile_at = Instant::now() + RECONCILE_EVERY;
         }
-        self.even_out().await;
-        all_run && placement.groups.len() > usize::from(cluster.data_groups)
+        let moved = self.even_out().await;
+        match all_run && placement.groups.len() > usize::from(cluster.data_groups) {
+            true if moved => Found::Moving,
+            true => Found::Still,
+            false => Found::Incomplete,
+        }
     }
 
     async fn found(&self, founding: &Founding) {
@@ -101,8 +124,8 @@ impl Reconciler {
         }
     }
 
-    /// Hands one leadership over, if another node leads fewer groups.
-    async fn even_out(&mut self) {
+    /// Hands one leadership over, if another node leads fewer groups; whether it did.
+    async fn even_out(&mut self) -> bool {
         let router = &self.router;
         let (mut groups, unfit) = (router.local.replication.status(), self.succession.unfit());
         for status in &mut groups {
@@ -112,8 +135,9 @@ impl Reconciler {
         }
         let (own, led) = (router.local.id, self.succession.led());
         let decided = self.balance.look(own, &groups, &unfit, &led, Instant::now());
-        let Some((group, to)) = decided else { return };
+        let Some((group, to)) = decided else { return false };
         self.succession.hand_over(group, to, "to spread the load").await;
+        true
     }
 
     /// A node that was moved says so once.

@@ -11,7 +11,7 @@ use domain::{CatalogCommand, GroupId};
 use engine::placement::{Host, Move, Place, next_move};
 use futures::future::{join, join_all};
 use replication::GroupStatus;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::edge::{Catalog, Router};
 use crate::exchange::NodeReport;
@@ -23,6 +23,14 @@ const SILENT_AFTER: Duration = Duration::from_secs(5);
 /// How often nodes are asked though nothing seems due: one that was started anew may be told another
 /// zone.
 const ASK_EVERY: Duration = Duration::from_secs(5);
+
+/// What a round has found.
+enum Found {
+    /// Nothing is due, until the catalog or what a node says of itself changes.
+    Even,
+    /// Something is, or another node leads.
+    Other,
+}
 
 pub(crate) struct ReplicaBalancer {
     router: Arc<Router>,
@@ -38,28 +46,35 @@ impl ReplicaBalancer {
     }
 
     pub async fn run(mut self) {
+        let router = self.router.clone();
         loop {
-            tokio::time::sleep(ROUND).await;
-            self.round().await;
+            sleep(ROUND).await;
+            // From before the round, so that no change is missed.
+            let changes = router.local.replication.changes(GroupId::CATALOG);
+            if let (Found::Even, Some(mut changes)) = (self.round().await, changes) {
+                drop(timeout(ASK_EVERY, changes.changed()).await);
+            }
         }
     }
 
-    async fn round(&mut self) {
+    async fn round(&mut self) -> Found {
         let router = self.router.clone();
         if !router.local.leads_the_catalog() {
-            return;
+            return Found::Other;
         }
         let placement = Placement::read(&router.local.catalog());
         let is_fresh = self.asked_at.is_some_and(|at| at.elapsed() < ASK_EVERY);
         if is_fresh && !is_due(&placement, &self.zones) {
-            return; // Mostly. Then nobody is asked anything.
+            return Found::Even; // Mostly. Then nobody is asked anything.
         }
         let reports = self.ask(&placement).await;
         let hosts = hosts(&placement, &self.zones, |node| {
             self.heard.get(&node).is_some_and(|at| at.elapsed() < SILENT_AFTER)
         });
-        let Some(next) = next_move(&hosts, &places(&placement, &reports)) else { return };
-        self.decide(next, &placement).await;
+        if let Some(next) = next_move(&hosts, &places(&placement, &reports)) {
+            self.decide(next, &placement).await;
+        }
+        Found::Other
     }
 
     /// What every node says of its groups, and of its zone.

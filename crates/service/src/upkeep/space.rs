@@ -87,9 +87,11 @@ impl Space {
         let mut changes = self.router.local.replication.disk_lows();
         let mut judge = Judge::new(self.router.local.clone(), self.succession.clone());
         loop {
-            judge.round(&self.lows());
+            let lows = self.lows();
+            judge.round(&lows);
             // At the edge of the reserve every moment counts.
-            drop(timeout(JUDGE_EVERY, changes.changed()).await);
+            let pause = if lows.values().any(|low| *low) { JUDGE_EVERY } else { ASK_EVERY };
+            drop(timeout(pause, changes.changed()).await);
         }
     }
 
