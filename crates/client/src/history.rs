@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::calls::Repeat;
 use crate::nodes::Node;
 use crate::v1;
 use crate::{Client, Error};
@@ -41,6 +42,22 @@ impl Client {
     /// Reads what happened to messages from where the record begins: all that any replica still has.
     pub fn whole_history(&self) -> HistoryReader {
         HistoryReader { client: self.clone(), next: BTreeMap::new() }
+    }
+
+    /// What nodes recorded of some messages, put together by the one that is asked. It names those that did not
+    /// answer it.
+    ///
+    /// # Errors
+    /// No node answers, or the request is refused: nothing is recorded, or a right is missing.
+    pub async fn find_messages(
+        &self,
+        asked: v1::FindMessagesRequest,
+    ) -> Result<v1::FindMessagesResponse, Error> {
+        let attempt = |node: Arc<Node>, _| {
+            let asked = asked.clone();
+            async move { node.history().find_messages(node.request(asked)).await }
+        };
+        self.shared.call(Repeat::Always, self.patience(), attempt).await
     }
 
     /// How far the groups are whose leaders answer.

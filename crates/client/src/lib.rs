@@ -68,6 +68,7 @@ pub use session::SessionReceiver;
 pub use topics::subscription_path;
 pub use transaction::{Committed, Transaction};
 
+pub use wire::history::{is_of, main_of, step_name, step_text};
 /// The native API's messages, as generated.
 pub use wire::v1;
 

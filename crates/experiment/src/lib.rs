@@ -14,7 +14,6 @@ mod file;
 mod plan;
 
 mod lives;
-mod step_text;
 mod timeline;
 
 mod checks;
@@ -33,8 +32,7 @@ mod run;
 
 pub use error::Error;
 pub use file::{ExperimentFile, FileFault};
-pub use lives::{Life, Lives, is_of};
+pub use lives::{Life, Lives};
 pub use report::{Report, Verdict};
 pub use run::ExperimentRun;
 pub use stage::{Stage, Target, Tell};
-pub use step_text::{step_name, step_text};

@@ -4,11 +4,10 @@ use std::collections::HashMap;
 
 use client::v1::message_event::Step;
 use client::v1::{MessageAccepted, MessageEvent};
+use client::{is_of, main_of};
 
 /// How the path of a dead-letter queue ends.
 const DEAD_LETTER: &str = "/$deadletterqueue";
-/// Between a topic and the name of one of its subscriptions.
-const SUBSCRIPTIONS: &str = "/subscriptions/";
 
 /// A message in one queue, subscription or topic, from the moment it came until it was gone.
 #[derive(Clone, Debug)]
@@ -226,22 +225,6 @@ impl Lives {
     }
 }
 
-/// The queue of a subqueue, or the entity itself.
-pub fn main_of(path: &str) -> &str {
-    match path.find("/$") {
-        Some(at) => &path[..at],
-        None => path,
-    }
-}
-
-/// Whether a life's entity is what an invariant calls `named`: names differ in no more than case.
-pub fn is_of(entity: &str, named: &str) -> bool {
-    let Some((start, rest)) = entity.split_at_checked(named.len()) else { return false };
-    let is_subscription =
-        || rest.get(..SUBSCRIPTIONS.len()).is_some_and(|it| it.eq_ignore_ascii_case(SUBSCRIPTIONS));
-    start.eq_ignore_ascii_case(named) && (rest.is_empty() || is_subscription())
-}
-
 #[cfg(test)]
 pub mod tests {
     use super::*;
@@ -250,7 +233,8 @@ pub mod tests {
     /// A step of a message: at, entity, number, step.
     pub fn event(at_ms: u64, entity: &str, sequence_number: u64, step: Step) -> MessageEvent {
         let entity = entity.to_owned();
-        MessageEvent { at_ms, group: 1, index: at_ms, entity, sequence_number, step: Some(step) }
+        let (group, index, step) = (1, at_ms, Some(step));
+        MessageEvent { at_ms, group, index, entity, sequence_number, leader: 1, step }
     }
 
     pub fn accepted(id: &str) -> Step {
@@ -373,19 +357,5 @@ pub mod tests {
             (60, "q", 1, lapsed()),
         ]);
         assert_eq!(lives.all()[0].waits(), [(0, Some(10)), (20, Some(50)), (60, None)]);
-    }
-
-    #[test]
-    fn a_topic_stands_for_its_subscriptions() {
-        for (entity, named, expected) in [
-            ("orders", "Orders", true),
-            ("orders2", "orders", false),
-            ("prices/subscriptions/eur", "prices", true),
-            ("prices/Subscriptions/eur", "prices/subscriptions/EUR", true),
-            ("prices/subscriptions/eur", "prices/subscriptions/usd", false),
-            ("q", "prices", false),
-        ] {
-            assert_eq!(is_of(entity, named), expected, "{entity} {named}");
-        }
     }
 }

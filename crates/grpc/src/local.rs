@@ -18,6 +18,7 @@ use crate::api::cluster_server::Cluster;
 use crate::api::connections_server::Connections;
 use crate::api::entities_server::Entities;
 use crate::api::faults_server::Faults;
+use crate::api::history_server::History;
 use crate::api::messaging_server::Messaging;
 use crate::api::sessions_server::Sessions;
 use crate::cluster::{ClusterService, Joining};
@@ -26,6 +27,7 @@ use crate::connections::ConnectionsService;
 use crate::door::{Admitted, Door, FromPage, Visitor};
 use crate::entities::EntitiesService;
 use crate::fault_rules::FaultsService;
+use crate::history::HistoryService;
 use crate::messaging::{MessagingService, shown};
 use crate::right::Need;
 use crate::server::Config;
@@ -83,6 +85,7 @@ pub struct LocalApi {
     cluster: Arc<ClusterService>,
     connections: Arc<ConnectionsService>,
     faults: Arc<FaultsService>,
+    history: Arc<HistoryService>,
 }
 
 /// A request that can be asked here.
@@ -147,6 +150,7 @@ local_calls! {
     ListFaultRulesRequest => ListFaultRulesResponse, faults.list_rules;
     PutFaultRuleRequest => PutFaultRuleResponse, faults.put_rule;
     RemoveFaultRulesRequest => RemoveFaultRulesResponse, faults.remove_rules;
+    FindMessagesRequest => FindMessagesResponse, history.find_messages;
     SettleRequest => SettleResponse, messaging.settle;
 }
 
@@ -176,12 +180,16 @@ impl LocalApi {
         let (_, stopping) = watch::channel(false);
         let joining = Joining::default();
         LocalApi {
-            messaging: Arc::new(MessagingService { door: door.clone(), stopping }),
+            messaging: Arc::new(MessagingService {
+                door: door.clone(),
+                stopping: stopping.clone(),
+            }),
             entities: Arc::new(EntitiesService { door: door.clone() }),
             sessions: Arc::new(SessionsService { door: door.clone() }),
             cluster: Arc::new(ClusterService { door: door.clone(), joining }),
             connections: Arc::new(ConnectionsService { door: door.clone() }),
             faults: Arc::new(FaultsService { door: door.clone() }),
+            history: Arc::new(HistoryService { door: door.clone(), stopping }),
             door,
         }
     }

@@ -35,6 +35,8 @@ pub(crate) trait Ask: Message {
     /// What it costs (QUOTA-34). Operators of the cluster are never held up.
     fn credits(&self) -> u64 {
         match Self::METHOD.split_once('/') {
+            // Whoever may listen to an entity asks it, and every node looks through all that it has.
+            Some(("History", "FindMessages")) => MANAGEMENT_CREDITS,
             Some((
                 "Cluster" | "Connections" | "Events" | "Support" | "Backups" | "Faults" | "History",
                 _,
@@ -175,6 +177,8 @@ asks! {
     // Who may receive everything may know what became of it.
     ReadHistoryRequest, "History/Read", LISTEN, UNAUDITED, |_ask| String::new();
     HistoryMarksRequest, "History/Marks", LISTEN, UNAUDITED, |_ask| String::new();
+    // As for peeking; where it is followed it may be anybody's.
+    FindMessagesRequest, "History/FindMessages", LISTEN, UNAUDITED, |ask| if ask.follow { String::new() } else { named_path(&ask.entity) };
     ListEventsRequest, "Events/ListEvents", MONITOR, UNAUDITED, |_ask| String::new();
     GetNodeReportRequest, "Support/GetNodeReport", OPERATE, UNAUDITED, |_ask| String::new();
     // They have addresses, and names of keys.

@@ -117,6 +117,8 @@ pub struct Limits {
     pub proposals_bytes_max: usize,
     /// Most memory for what happened to messages ([`crate::MessageHistory`]). Default 0: it is not recorded.
     pub message_history_bytes: usize,
+    /// How long after it was applied here it is told and held. Default 1 h.
+    pub message_history_keep: Duration,
     /// Bytes of entries sent to one follower of one group and not yet acknowledged. Default 8 MiB.
     pub append_window_bytes: usize,
     /// Log written since the last flush of the rows that calls for the next one, which lets the log
@@ -137,6 +139,7 @@ impl Default for Limits {
         Limits {
             proposals_bytes_max: 16 << 20,
             message_history_bytes: 0,
+            message_history_keep: Duration::from_secs(3600),
             append_window_bytes: 8 << 20,
             flush_log_bytes: 128 << 20,
             log_retain_bytes: 2 << 30,

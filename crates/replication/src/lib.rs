@@ -32,7 +32,7 @@ pub use config::{Config, Limits, Proof, Timings};
 pub use disk::DiskStatus;
 pub use error::{ChannelError, CutError, Error, ProposeError, TransferError};
 pub use group::status::GroupStatus;
-pub use history::{HistoryChunk, MessageHistory};
+pub use history::{HistoryChunk, MessageHistory, RecordedEvent, RecordedRange};
 pub use member::Wanted;
 pub use metrics::{
     APPLY_ENTRIES, APPLY_SECONDS, COMMIT_SECONDS, DISK_FREE, DISK_LOW, DISK_RESERVE, ELECTIONS_WON,

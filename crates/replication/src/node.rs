@@ -176,7 +176,10 @@ impl Replication {
             timings: config.timings,
             history: match config.limits.message_history_bytes {
                 0 => None,
-                bytes_max => Some(Arc::new(MessageHistory::new(bytes_max))),
+                bytes_max => {
+                    let keep = config.limits.message_history_keep;
+                    Some(Arc::new(MessageHistory::new(bytes_max, keep)))
+                }
             },
             limits: config.limits,
             traced: config.traced,

@@ -22,6 +22,7 @@ mod config;
 mod error;
 mod events;
 mod facts;
+mod history;
 pub mod metric;
 mod trace;
 
@@ -51,6 +52,7 @@ pub use exchange::{
     ReplicaHealth,
 };
 pub use facts::{NoFacts, NodeFacts, Untold};
+pub use history::recorded_event;
 pub use node::{Node, NodeHolders, RunningNode};
 pub use replication::{
     CertificateEnd, DiskStatus, HistoryChunk, MessageHistory, NodeDescription, PeerStatus,

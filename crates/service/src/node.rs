@@ -28,7 +28,8 @@ use crate::metric;
 use crate::peer::{AboutNode, LocalNode, serve};
 use crate::upkeep::{
     Forwarder, IdleCoordinator, Reconciler, ReplicaBalancer, Space, Succession, Timekeeper,
-    follow_feature_level, heed_fault_rules, release_orphaned, relocate_from, watch_peers,
+    follow_feature_level, heed_fault_rules, let_go_of_history, release_orphaned, relocate_from,
+    watch_peers,
 };
 
 /// Groups that wait for their drivers: as many as there can be.
@@ -156,7 +157,7 @@ impl Incoming for Listener {
     }
 
     fn answer(&self, question: &str, asked: Bytes) -> Option<Bytes> {
-        self.about.facts.answer(question, asked)
+        self.about.answer(question, asked)
     }
 }
 
@@ -198,6 +199,7 @@ impl Node {
         let text = format!("node {node} has started, version {version}");
         self.config.events.tell("node.start", &format!("node {node}"), text, String::new());
         let Node { config, listener, new_groups, channels, leader_changes } = self;
+        listener.about.history.set(replication.message_history());
         let (clock, groups) = (listener.clock.clone(), listener.groups.clone());
         let offset_max = config.clock.offset_max;
         let (proposer, idle) = (config.proposer.clone(), config.idle);
@@ -253,6 +255,7 @@ impl Node {
         let feature_level = tokio::spawn(follow_feature_level(router.clone()));
         let fault_rules = tokio::spawn(heed_fault_rules(router.clone()));
         let peer_watch = tokio::spawn(watch_peers(router.clone()));
+        let old_history = tokio::spawn(let_go_of_history(listener.about.history.clone()));
         let space = tokio::spawn(Space::new(router, succession).run());
         let tasks = Mutex::new(vec![
             reconciler,
@@ -260,6 +263,7 @@ impl Node {
             feature_level,
             fault_rules,
             peer_watch,
+            old_history,
             idle_coordinator,
             replica_balancer,
             timekeeper,

@@ -23,6 +23,7 @@ mod topic;
 mod transaction;
 
 pub mod content;
+pub mod history;
 pub mod native;
 
 #[cfg(test)]

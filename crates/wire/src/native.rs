@@ -3,6 +3,7 @@
 
 mod authorization;
 mod entity_properties;
+mod message_event;
 mod property;
 mod queue;
 mod request;
@@ -10,6 +11,7 @@ mod rule;
 mod topic;
 mod transaction;
 
+pub use message_event::message_event;
 pub use property::*;
 pub use queue::*;
 pub use request::*;

@@ -140,7 +140,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tonic", &["replication", "grpc", "client", "remote", "load", "chaos"]),
     ("tonic-health", &["grpc", "client"]),
     ("tonic-prost", &["replication", "grpc", "client", "load", "chaos"]),
-    ("prost", &["wire", "replication", "grpc", "client", "load", "chaos", "spans"]),
+    ("prost", &["wire", "replication", "service", "grpc", "client", "load", "chaos", "spans"]),
     ("axum", &["console", "http"]),
     ("maud", &["console"]),
     ("hyper", &["http"]),

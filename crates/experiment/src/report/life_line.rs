@@ -1,10 +1,10 @@
 //! What a message went through, step by step, and what was done around it meanwhile.
 
 use chaos::Happened;
+use client::step_text;
 use serde::Serialize;
 
 use crate::lives::Life;
-use crate::step_text::step_text;
 use crate::timeline::{Moment, MomentKind};
 
 /// So long after a message's last step it is told what was done to programs and nodes.

@@ -1,13 +1,12 @@
 //! `mayfly message`: what became of a message.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context;
-use client::HistoryGap;
-use client::v1::MessageEvent;
+use client::v1::find_messages_request::By;
 use client::v1::message_event::Step;
-use experiment::{Life, Lives, is_of, step_name, step_text};
+use client::v1::{self, FindMessagesRequest, FindMessagesResponse, HistoryGap};
+use client::{Client, Error, step_name, step_text};
 use serde_json::json;
 
 use crate::connect::Connect;
@@ -18,6 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   mayfly message history orders order-17        by its message id, also where it was forwarded to
   mayfly message history orders '#4711'         by its sequence number
+  mayfly message history orders --session s-9   of all messages of a session, in this entity
   mayfly message history orders order-17 --json
 
 Nodes record what happens to messages where they are started with --message-history and a size in
@@ -25,8 +25,10 @@ mebibytes; the oldest is forgotten first. See docs/operations/message-history.md
 
 Exit codes: 0 it is told, 1 nothing is recorded of it or the cluster does not answer, 2 wrong usage.";
 
-/// For replicas that are behind.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// ERR-17.
+const MISSING_RIGHT: &str = "UnauthorizedAccessException";
+/// Of one answer.
+const STEPS_MAX: u32 = 1_000;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -47,8 +49,14 @@ struct History {
     #[arg(value_name = "ENTITY")]
     entity: String,
     /// Its message id; or '#' and its sequence number
-    #[arg(value_name = "ID", value_parser = WantedMessage::parse)]
-    message: WantedMessage,
+    #[arg(value_name = "ID", value_parser = WantedMessage::parse, required_unless_present = "session")]
+    message: Option<WantedMessage>,
+    /// All messages of this session
+    #[arg(long, value_name = "ID", value_parser = WantedMessage::session, conflicts_with = "message")]
+    session: Option<WantedMessage>,
+    /// Most steps that are told, the latest ones
+    #[arg(long, value_name = "COUNT", default_value_t = STEPS_MAX, value_parser = clap::value_parser!(u32).range(1..=i64::from(STEPS_MAX)))]
+    limit: u32,
     /// As JSON, an object for each step
     #[arg(long)]
     json: bool,
@@ -61,11 +69,13 @@ struct History {
 enum WantedMessage {
     Id(String),
     Number(u64),
+    Session(String),
 }
 
 impl WantedMessage {
     fn parse(text: &str) -> Result<WantedMessage, String> {
         match text.strip_prefix('#') {
+            None if text.is_empty() => Err("a message id has one character at least".to_owned()),
             None => Ok(WantedMessage::Id(text.to_owned())),
             Some(number) => number.parse().map(WantedMessage::Number).map_err(|_| {
                 format!("'{text}' is no sequence number; write # and digits, as '#4711', or a message id")
@@ -73,10 +83,26 @@ impl WantedMessage {
         }
     }
 
+    fn session(text: &str) -> Result<WantedMessage, String> {
+        match text {
+            "" => Err("a session id has one character at least".to_owned()),
+            id => Ok(WantedMessage::Session(id.to_owned())),
+        }
+    }
+
     fn shown(&self) -> String {
         match self {
-            WantedMessage::Id(id) => format!("'{id}'"),
-            WantedMessage::Number(number) => format!("number {number}"),
+            WantedMessage::Id(id) => format!("message '{id}'"),
+            WantedMessage::Number(number) => format!("message number {number}"),
+            WantedMessage::Session(id) => format!("session '{id}'"),
+        }
+    }
+
+    fn by(&self) -> By {
+        match self.clone() {
+            WantedMessage::Id(id) => By::MessageId(id),
+            WantedMessage::Number(number) => By::SequenceNumber(number),
+            WantedMessage::Session(id) => By::SessionId(id),
         }
     }
 }
@@ -84,30 +110,68 @@ impl WantedMessage {
 pub async fn run(args: MessageArgs) -> anyhow::Result<ExitCode> {
     let MessageCommand::History(args) = args.command;
     let client = args.connect.client()?;
-    let read = client.whole_history().read_to_end(PATIENCE).await;
-    let (events, gaps) = read.context("the record of messages cannot be read")?;
-    let begins_ms = events.iter().map(|event| event.at_ms).min();
-    let mut lives = Lives::default();
-    lives.extend(events);
-    let steps = steps(&lives, &args.entity, &args.message);
-    if steps.is_empty() {
-        let since = match begins_ms {
+    let Some(wanted) = args.message.as_ref().or(args.session.as_ref()) else {
+        anyhow::bail!("name a message id, '#' and a sequence number, or --session");
+    };
+    let found = find(&client, &args, wanted).await;
+    let found = found.context("the record of messages cannot be read")?;
+    if found.steps.is_empty() {
+        told_beside(&found);
+        let since = match found.since_ms {
             Some(at_ms) => format!("the record goes back to {}", instant::show_ms(at_ms)),
-            None => "the record is empty".to_owned(),
+            None => "the record has all since the cluster began".to_owned(),
         };
-        let (message, entity) = (args.message.shown(), &args.entity);
-        anyhow::bail!("nothing is recorded of message {message} in '{entity}'; {since}");
+        anyhow::bail!("nothing is recorded of {} in '{}'; {since}", wanted.shown(), args.entity);
     }
-    for (life, event) in &steps {
+    for step in &found.steps {
         match args.json {
-            true => terminal::line(shown(life, event))?,
-            false => terminal::line(line(event))?,
+            true => terminal::line(shown(step))?,
+            false => terminal::line(line(step))?,
         }
     }
-    for gap in gaps {
-        terminal::note(&missing(gap));
-    }
+    told_beside(&found);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Also where the message came from and went to, as far as whoever asks may know it.
+async fn find(
+    client: &Client,
+    args: &History,
+    wanted: &WantedMessage,
+) -> Result<FindMessagesResponse, Error> {
+    let asked = FindMessagesRequest {
+        entity: args.entity.clone(),
+        by: Some(wanted.by()),
+        follow: true,
+        steps_max: args.limit,
+        within_ms: 0,
+    };
+    match client.find_messages(asked.clone()).await {
+        Err(Error::Refused(detail)) if detail.name == MISSING_RIGHT => {
+            let found =
+                client.find_messages(FindMessagesRequest { follow: false, ..asked }).await?;
+            terminal::note(&format!(
+                "only steps in '{}' are told: to follow a message elsewhere takes the right to listen to the \
+                 whole namespace",
+                args.entity
+            ));
+            Ok(found)
+        }
+        found => found,
+    }
+}
+
+/// What is not known.
+fn told_beside(found: &FindMessagesResponse) {
+    for v1::UntoldNode { node, why } in &found.untold {
+        terminal::note(&format!("what node {node} has is missing: {why}"));
+    }
+    for gap in &found.gaps {
+        terminal::note(&missing(*gap));
+    }
+    if found.more {
+        terminal::note("there are more steps than are told: earlier ones are left out");
+    }
 }
 
 fn missing(gap: HistoryGap) -> String {
@@ -118,148 +182,56 @@ fn missing(gap: HistoryGap) -> String {
     )
 }
 
-/// Of the message where it is looked for, and of what it became elsewhere: there it has the same id, and was handed on. In
-/// the order in which they were.
-fn steps<'a>(
-    lives: &'a Lives,
-    entity: &str,
-    wanted: &WantedMessage,
-) -> Vec<(&'a Life, &'a MessageEvent)> {
-    let here = |life: &&Life| is_of(&life.entity, entity);
-    let id = match wanted {
-        WantedMessage::Id(id) => Some(id.as_str()),
-        WantedMessage::Number(number) => {
-            let found = lives.all().iter().filter(here).find(|life| has(life, *number));
-            let Some(life) = found else { return Vec::new() };
-            let Some(id) = life.message_id() else {
-                return life.events.iter().map(|event| (life, event)).collect();
-            };
-            Some(id)
-        }
-    };
-    let of_id = lives.all().iter().filter(|life| life.message_id() == id);
-    let meant = of_id.filter(|life| here(life) || is_handed_on(life)).collect::<Vec<_>>();
-    if !meant.iter().any(here) {
-        return Vec::new();
-    }
-    let events =
-        meant.into_iter().flat_map(|life| life.events.iter().map(move |event| (life, event)));
-    let mut steps: Vec<_> = events.collect();
-    // Of one entry they stay as they were.
-    steps.sort_by_key(|(_, event)| event.at_ms);
-    steps
-}
-
-/// Whether it has this number, or had it while it was scheduled.
-fn has(life: &Life, number: u64) -> bool {
-    life.events.iter().any(|event| event.sequence_number == number)
-}
-
-/// Whether it came from another entity, or went to one.
-fn is_handed_on(life: &Life) -> bool {
-    let came = life.accepted.as_ref().is_some_and(|it| it.hops > 0 || it.published_as.is_some());
-    let went =
-        |event: &MessageEvent| matches!(event.step, Some(Step::Forwarded(_) | Step::Published(_)));
-    came || life.events.iter().any(went)
-}
-
-fn line(event: &MessageEvent) -> String {
-    let told = step_text(event, instant::show_ms)
+fn line(step: &v1::MessageStep) -> String {
+    let event = step.event.clone().unwrap_or_default();
+    let told = step_text(&event, instant::show_ms)
         .unwrap_or_else(|| "a step that this release does not know".to_owned());
-    format!("{}  {told}", instant::show_ms(event.at_ms))
+    format!("{}  node {}  {told}", instant::show_ms(event.at_ms), event.leader)
 }
 
-fn shown(life: &Life, event: &MessageEvent) -> serde_json::Value {
+fn shown(step: &v1::MessageStep) -> serde_json::Value {
+    let event = step.event.clone().unwrap_or_default();
     let lock_token = match &event.step {
-        Some(Step::Locked(locked)) => Some(&locked.lock_token),
+        Some(Step::Locked(locked)) => Some(&locked.lock_token).filter(|token| !token.is_empty()),
         _ => None,
     };
     json!({
         "at": instant::show_ms(event.at_ms),
         "at_ms": event.at_ms,
+        "node": event.leader,
         "entity": event.entity,
         "sequence_number": event.sequence_number,
-        "message_id": life.message_id(),
+        "message_id": Some(&step.message_id).filter(|id| !id.is_empty()),
         "group": event.group,
         "log_index": event.index,
         "step": event.step.as_ref().map(step_name),
         "lock_token": lock_token,
-        "told": step_text(event, instant::show_ms),
+        "told": step_text(&event, instant::show_ms),
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use client::v1::{
-        MessageAccepted, MessageCompleted, MessageDeadLettered, MessageForwarded,
-        MessageLockLapsed, MessageLocked,
-    };
+    use client::v1::MessageDeadLettered;
 
     use super::*;
 
-    fn event(at_ms: u64, entity: &str, sequence_number: u64, step: Step) -> MessageEvent {
-        let (entity, step) = (entity.to_owned(), Some(step));
-        MessageEvent { at_ms, group: 1, index: at_ms, entity, sequence_number, step }
-    }
-
-    fn accepted(id: &str, hops: u32) -> Step {
-        let message_id = id.to_owned();
-        Step::Accepted(MessageAccepted { message_id, hops, ..MessageAccepted::default() })
-    }
-
-    fn lives() -> Lives {
-        let mut lives = Lives::default();
+    #[test]
+    fn steps_are_told_with_their_time_and_node() {
         let dead =
             MessageDeadLettered { reason: "TTLExpiredException".into(), ..Default::default() };
-        lives.extend([
-            event(1, "first", 1, accepted("a", 0)),
-            event(1, "other", 1, accepted("a", 0)),
-            event(2, "first", 1, Step::Forwarded(MessageForwarded {})),
-            event(2, "orders", 7, accepted("a", 1)),
-            event(3, "orders", 8, accepted("b", 0)),
-            event(4, "orders", 9, accepted("", 0)),
-            event(5, "orders", 7, Step::Locked(MessageLocked::default())),
-            event(
-                6,
-                "orders",
-                7,
-                Step::LockLapsed(MessageLockLapsed { late_ms: 2, delivery_count: 1 }),
-            ),
-            event(7, "orders", 7, Step::DeadLettered(dead)),
-            event(8, "orders", 9, Step::Completed(MessageCompleted { on_delivery: false })),
-        ]);
-        lives
-    }
-
-    fn told(entity: &str, wanted: &str) -> Vec<(u64, String)> {
-        let lives = lives();
-        let wanted = WantedMessage::parse(wanted).expect("an id or a number");
-        let steps = steps(&lives, entity, &wanted);
-        steps.iter().map(|(_, event)| (event.at_ms, line(event))).collect()
-    }
-
-    /// Each row: the entity, the message, and when its steps were.
-    #[test]
-    fn a_message_is_followed_to_where_it_was_handed_on_and_no_other_is_taken_for_it() {
-        for (entity, wanted, at) in [
-            ("orders", "a", &[1, 2, 2, 5, 6, 7][..]),
-            ("first", "a", &[1, 2, 2, 5, 6, 7]),
-            ("ORDERS", "#7", &[1, 2, 2, 5, 6, 7]),
-            ("orders", "b", &[3]),
-            ("orders", "#9", &[4, 8]),
-            ("orders", "c", &[]),
-            ("orders", "#1", &[]),
-            ("absent", "a", &[]),
-        ] {
-            let found: Vec<u64> = told(entity, wanted).into_iter().map(|(at, _)| at).collect();
-            assert_eq!(found, at, "{entity} {wanted}");
-        }
-    }
-
-    #[test]
-    fn steps_are_told_with_their_time() {
-        let (_, last) = told("orders", "a").pop().expect("steps");
-        assert_eq!(last, "1970-01-01T00:00:00.007Z  dead-lettered: TTLExpiredException");
+        let event = v1::MessageEvent {
+            at_ms: 7,
+            leader: 2,
+            step: Some(Step::DeadLettered(dead)),
+            ..Default::default()
+        };
+        let step = v1::MessageStep { event: Some(event), message_id: "a".to_owned() };
+        assert_eq!(
+            line(&step),
+            "1970-01-01T00:00:00.007Z  node 2  dead-lettered: TTLExpiredException"
+        );
+        assert_eq!(shown(&step)["message_id"], "a");
     }
 
     #[test]

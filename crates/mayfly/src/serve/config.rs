@@ -6,6 +6,7 @@ mod effective;
 mod file;
 mod key_settings;
 mod log_filter;
+mod message_history;
 mod page;
 mod reread;
 mod secret;
@@ -91,8 +92,7 @@ pub struct Config {
     /// `[idle]`: how long a new leader deletes nothing as idle.
     pub idle_reattach: Duration,
     pub transactions_bytes_max: usize,
-    /// 0: it is not recorded what happens to messages.
-    pub message_history_bytes: usize,
+    pub message_history: MessageHistoryConfig,
     /// So many have metrics of their own.
     pub metrics_entities_max: usize,
     /// Absent: traced messages are told of to nobody.
@@ -226,6 +226,14 @@ pub struct ClockConfig {
     pub offset_max: Duration,
     /// For experiments.
     pub skew: service::Skew,
+}
+
+/// `[message_history]`: what is kept of what happens to messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageHistoryConfig {
+    /// 0: it is not recorded.
+    pub memory_bytes: usize,
+    pub keep: Duration,
 }
 
 /// What the node's disk and its ways to others are made to do, for experiments.

@@ -14,7 +14,7 @@ use super::record::{self, Mark};
 use super::snapshot::Export;
 use super::state::Replica;
 use super::{Payload, StoredMembership, TypeConfig};
-use crate::{HistoryChunk, metrics};
+use crate::{HistoryChunk, RecordedEvent, metrics};
 
 /// Where a step's rows go.
 #[derive(Clone, Copy)]
@@ -101,7 +101,9 @@ impl Applier {
                     }
                     let outcomes = step.apply(decoded);
                     let (index, at) = (entry.log_id.index, step.at());
-                    happened.extend(step.take_events().map(|event| (index, at, event)));
+                    let leader = entry.log_id.leader_id.node_id;
+                    let recorded = |event| RecordedEvent { index, at, leader, event };
+                    happened.extend(step.take_events().map(recorded));
                     let steps = step.take_traced();
                     // Who proposed an entry tells of it: so each step is told once at most in all of the cluster.
                     if responder.is_some() {
@@ -123,6 +125,7 @@ impl Applier {
             }
         }
         let cut = Some(step.last_cut()).filter(|cut| *cut > cut_before);
+        let since = step.at();
         let changes = step.finish();
         let index = mark.applied.map_or(0, |id| id.index);
         let Replica { store, group, .. } = &*self.replica;
@@ -134,7 +137,7 @@ impl Applier {
             }
         }
         if let Some(history) = &self.replica.history {
-            let chunk = HistoryChunk { first_index, last_index: index, events: happened };
+            let chunk = HistoryChunk { first_index, last_index: index, since, events: happened };
             history.append(*group, chunk);
         }
         self.replica.set_applied(mark);

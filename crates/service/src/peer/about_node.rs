@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use domain::FEATURE_LEVEL_KNOWN;
 use fault_rules::{RuleBook, Tally};
 use replication::{FaultTally, NodeDescription};
@@ -10,6 +11,7 @@ use tokio::time::Instant;
 use crate::certificates::CertificateEnds;
 use crate::config::Config;
 use crate::facts::NodeFacts;
+use crate::history::{ASK_HISTORY, OwnHistory};
 use crate::leader::Groups;
 
 /// What stays the same while the node's process runs, and where the rest stands.
@@ -22,7 +24,9 @@ pub(crate) struct AboutNode {
     /// As [`Config::feature_level_max`](crate::Config) has it.
     pub feature_level: u32,
     /// What it tells operators beside.
-    pub facts: Arc<dyn NodeFacts>,
+    facts: Arc<dyn NodeFacts>,
+    /// What happened to messages, as it has it.
+    pub history: Arc<OwnHistory>,
     /// The faults that its clients meet; `None`: none are allowed here.
     pub faults: Option<Arc<RuleBook>>,
 }
@@ -37,7 +41,17 @@ impl AboutNode {
             zone: config.zone.clone(),
             feature_level: level_max.min(FEATURE_LEVEL_KNOWN),
             facts: config.facts.clone(),
+            history: Arc::default(),
             faults: config.faults_allowed.then(Arc::default),
+        }
+    }
+
+    /// What it answers whoever asks it for operators; `None`: it does not know the question. It may hold its thread
+    /// up for moments.
+    pub fn answer(&self, question: &str, asked: Bytes) -> Option<Bytes> {
+        match question {
+            ASK_HISTORY => self.history.answer(asked),
+            _ => self.facts.answer(question, asked),
         }
     }
 

@@ -17,10 +17,6 @@ use crate::peer::link::{Link, Outgoing};
 /// How long a node may take to say how it is, or what it knows.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a node may take to answer an operator's question, for whom a page waits that shows what is known within
-/// two seconds.
-const INQUIRY_TIMEOUT: Duration = Duration::from_millis(1_500);
-
 /// How long a node may take to read some rows of a cut, which may have to come by there first.
 const CUT_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -70,9 +66,14 @@ impl Links {
     }
 
     /// What a node tells operators beside what the broker knows.
-    pub async fn inquire(&self, node: u64, question: &str, asked: Bytes) -> Result<Bytes, Untold> {
-        let answer =
-            timeout(INQUIRY_TIMEOUT, self.replication.inquire(node, question, asked)).await;
+    pub async fn inquire(
+        &self,
+        node: u64,
+        question: &str,
+        asked: Bytes,
+        within: Duration,
+    ) -> Result<Bytes, Untold> {
+        let answer = timeout(within, self.replication.inquire(node, question, asked)).await;
         match answer {
             Ok(Ok(Some(told))) => Ok(told),
             Ok(Ok(None)) => Err(Untold::Unknown),

@@ -27,6 +27,7 @@ use crate::random::Random;
 /// Small, so that logs are shortened and snapshots travel.
 const LIMITS: Limits = Limits {
     message_history_bytes: 0,
+    message_history_keep: Duration::from_secs(3600),
     proposals_bytes_max: 1 << 20,
     append_window_bytes: 16 << 10,
     flush_log_bytes: 12 << 10,

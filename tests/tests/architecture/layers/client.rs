@@ -27,7 +27,7 @@ pub const LAYERS: &[Layer] = &[
     (&["entities"], &["calls", "client", "error", "lib", "nodes"]),
     (&["events"], &["calls", "client", "error", "lib", "nodes"]),
     (&["faults"], &["calls", "client", "error", "lib", "nodes"]),
-    (&["history"], &["client", "error", "lib", "nodes"]),
+    (&["history"], &["calls", "client", "error", "lib", "nodes"]),
     (
         &["session"],
         &["calls", "client", "delivery", "error", "lib", "options", "receive_stream", "receiver"],

@@ -8,7 +8,6 @@ pub const LAYERS: &[Layer] = &[
     (&["file"], &[]),
     (&["plan"], &["file"]),
     (&["lives"], &[]),
-    (&["step_text"], &[]),
     (&["timeline"], &[]),
     (&["checks"], &["file", "lives", "timeline"]),
     (&["program"], &["file", "flag", "timeline"]),
@@ -17,10 +16,7 @@ pub const LAYERS: &[Layer] = &[
     (&["recorder"], &["error", "flag", "lives"]),
     (&["rules"], &["error"]),
     (&["stage"], &["entrance", "error", "file", "plan", "program", "rules"]),
-    (
-        &["report"],
-        &["checks", "feed", "file", "lives", "program", "rules", "step_text", "timeline"],
-    ),
+    (&["report"], &["checks", "feed", "file", "lives", "program", "rules", "timeline"]),
     (
         &["run"],
         &["checks", "error", "feed", "file", "program", "recorder", "report", "stage", "timeline"],

@@ -53,6 +53,7 @@ pub const LAYERS: &[Layer] = &[
             "door",
             "entities",
             "fault_rules",
+            "history",
             "messaging",
             "right",
             "server",

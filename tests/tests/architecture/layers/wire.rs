@@ -11,6 +11,7 @@ pub const LAYERS: &[Layer] = &[
     (&["forward"], &["codec"]),
     (&["identity"], &["codec", "error"]),
     (&["intern"], &["codec", "error"]),
+    (&["history"], &["lib"]),
     (&["native"], &["lib"]),
     (&["content"], &["error", "lib", "native"]),
     (&["outcome"], &["codec"]),

@@ -14,8 +14,8 @@ use transport::Tls;
 use super::file::{self, ConfigFile, Durability, Limit, OneOrMore};
 use super::{
     Addresses, AmqpConfig, AuditConfig, ClockConfig, Config, FaultInjection, JoinTokenPlace,
-    ListenConfig, LogConfig, RaftConfig, StorageConfig, TracingConfig, log_filter, secret,
-    security,
+    ListenConfig, LogConfig, RaftConfig, StorageConfig, TracingConfig, log_filter, message_history,
+    secret, security,
 };
 use crate::input::duration;
 use crate::serve::{ServeArgs, join};
@@ -44,7 +44,6 @@ const AMQPS_PORT: u16 = 5671;
 const AMQP_FRAME_RANGE: RangeInclusive<u32> = 4..=1024;
 const TRANSACTIONS_MEBIBYTES: usize = 64;
 /// One transaction holds 1 MiB at most (TX-4).
-const MESSAGE_HISTORY_MEBIBYTES_MAX: usize = 65_536;
 const METRICS_ENTITIES_MAX: usize = 1_000;
 pub const SERVICE_NAME: &str = "mayfly";
 /// It stands in every request to the collector.
@@ -123,7 +122,7 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         clock: clock(&file, args)?,
         idle_reattach: idle_reattach(&file)?,
         transactions_bytes_max: transactions_bytes_max(&file)?,
-        message_history_bytes: message_history_bytes(&file, args)?,
+        message_history: message_history::settings(&file, args)?,
         metrics_entities_max: metrics_entities_max(&file)?,
         tracing: tracing(&file, args)?,
         fault_injection: fault_injection(&file, args)?,
@@ -569,21 +568,6 @@ fn transactions_bytes_max(file: &ConfigFile) -> Result<usize, String> {
         let (least, most) = (TRANSACTIONS_RANGE.start(), TRANSACTIONS_RANGE.end());
         return Err(format!(
             "transactions.memory_mebibytes is {mebibytes}, allowed is {least} to {most}"
-        ));
-    }
-    Ok(mebibytes * MEBIBYTE)
-}
-
-fn message_history_bytes(file: &ConfigFile, args: &ServeArgs) -> Result<usize, String> {
-    let (given, written) = (args.message_history, file.message_history.memory_mebibytes);
-    let mebibytes = given.or(written).unwrap_or(0);
-    if mebibytes > MESSAGE_HISTORY_MEBIBYTES_MAX {
-        let setting = match given {
-            Some(_) => "--message-history",
-            None => "message_history.memory_mebibytes",
-        };
-        return Err(format!(
-            "{setting} is {mebibytes}, allowed is 0 to {MESSAGE_HISTORY_MEBIBYTES_MAX}"
         ));
     }
     Ok(mebibytes * MEBIBYTE)

@@ -307,7 +307,10 @@ impl Effective<'_> {
             "raft.election_max" => span(config.raft.election_max),
             "clock.offset_max" => span(config.clock.offset_max),
             "idle.reattach" => span(config.idle_reattach),
-            "message_history.memory_mebibytes" => mebibytes(config.message_history_bytes as u64),
+            "message_history.memory_mebibytes" => {
+                mebibytes(config.message_history.memory_bytes as u64)
+            }
+            "message_history.keep" => span(config.message_history.keep),
             "metrics.entities_max" => integer(config.metrics_entities_max),
             "transactions.memory_mebibytes" => mebibytes(config.transactions_bytes_max as u64),
             "tracing.otlp_endpoint" => {

@@ -341,6 +341,8 @@ pub struct Transactions {
 #[serde(default, deny_unknown_fields)]
 pub struct MessageHistory {
     pub memory_mebibytes: Option<usize>,
+    #[serde(deserialize_with = "a_duration")]
+    pub keep: Option<Duration>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -412,6 +412,16 @@ fn what_is_wrong_is_told_with_file_line_and_key() {
             "mayfly.toml: idle.reattach is 10m, allowed is 1s to 5m",
         ),
         (
+            "[node]\ndata_dir = \"x\"\n[message_history]\nkeep = \"0s\"\n",
+            "mayfly.toml: message_history.keep is 0s, allowed is 1s to 30days; to record nothing, set \
+             memory_mebibytes to 0",
+        ),
+        (
+            "[node]\ndata_dir = \"x\"\n[message_history]\nkeep = \"30d 1s\"\n",
+            "mayfly.toml: message_history.keep is 30days 1s, allowed is 1s to 30days; to record nothing, set \
+             memory_mebibytes to 0",
+        ),
+        (
             "[node]\ndata_dir = \"x\"\n[transactions]\nmemory_mebibytes = 0\n",
             "mayfly.toml: transactions.memory_mebibytes is 0, allowed is 1 to 65536",
         ),

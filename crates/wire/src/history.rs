@@ -1,7 +1,10 @@
-//! Steps of messages' lives, in words.
+//! Steps of messages' lives: in words, and where they were.
 
-use client::v1::MessageEvent;
-use client::v1::message_event::Step;
+use crate::v1::MessageEvent;
+use crate::v1::message_event::Step;
+
+/// Between a topic and the name of one of its subscriptions.
+const SUBSCRIPTIONS: &str = "/subscriptions/";
 
 /// A step as people read it; `instant` says how other instants are told. None: this release does not know it.
 pub fn step_text(event: &MessageEvent, instant: impl Fn(u64) -> String) -> Option<String> {
@@ -78,5 +81,40 @@ pub fn step_name(step: &Step) -> &'static str {
         Step::Forwarded(_) => "forwarded",
         Step::EntityDeleted(_) => "entity_deleted",
         Step::Published(_) => "published",
+    }
+}
+
+/// The queue of a subqueue, or the entity itself.
+pub fn main_of(path: &str) -> &str {
+    match path.find("/$") {
+        Some(at) => &path[..at],
+        None => path,
+    }
+}
+
+/// Whether an entity, by its path, is `named`, or a subscription of the topic that is: names differ in no more than case.
+pub fn is_of(entity: &str, named: &str) -> bool {
+    let Some((start, rest)) = entity.split_at_checked(named.len()) else { return false };
+    let is_subscription =
+        || rest.get(..SUBSCRIPTIONS.len()).is_some_and(|it| it.eq_ignore_ascii_case(SUBSCRIPTIONS));
+    start.eq_ignore_ascii_case(named) && (rest.is_empty() || is_subscription())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_stands_for_its_subscriptions() {
+        for (entity, named, expected) in [
+            ("orders", "Orders", true),
+            ("orders2", "orders", false),
+            ("prices/subscriptions/eur", "prices", true),
+            ("prices/Subscriptions/eur", "prices/subscriptions/EUR", true),
+            ("prices/subscriptions/eur", "prices/subscriptions/usd", false),
+            ("q", "prices", false),
+        ] {
+            assert_eq!(is_of(entity, named), expected, "{entity} {named}");
+        }
     }
 }

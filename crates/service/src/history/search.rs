@@ -1,0 +1,161 @@
+//! One node's search: once through all that it recorded, group by group in the order of the log.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Instant;
+
+use domain::{AcceptedMessage, LifeStep, MessageEvent};
+use prost::Message;
+use replication::{MessageHistory, RecordedRange};
+use wire::history::is_of;
+use wire::v1;
+
+use super::recorded_event;
+
+/// Most steps that one node tells, the latest ones, and most bytes of them: an answer may have 24 MiB.
+const STEPS_MAX: usize = 4_000;
+const STEPS_BYTES_MAX: usize = 4 << 20;
+/// Most messages that are followed.
+const PLACES_MAX: usize = 10_000;
+
+/// What is looked for, and the places where it was found so far.
+pub(super) struct Search {
+    entity: Option<String>,
+    message_ids: HashSet<String>,
+    session_ids: HashSet<String>,
+    numbers: HashSet<u64>,
+    /// By the number: the entities in which it is meant.
+    places: HashMap<u64, Vec<String>>,
+    /// The entities that have any.
+    entities: HashSet<String>,
+    places_count: usize,
+    steps: Steps,
+}
+
+/// The latest steps that were found.
+#[derive(Default)]
+struct Steps {
+    found: Vec<v1::MessageEvent>,
+    bytes: usize,
+    more: bool,
+}
+
+impl Search {
+    pub fn of(asked: v1::AskHistoryRequest) -> Search {
+        let mut search = Search {
+            entity: Some(asked.entity).filter(|entity| !entity.is_empty()),
+            message_ids: asked.message_ids.into_iter().collect(),
+            session_ids: asked.session_ids.into_iter().collect(),
+            numbers: asked.sequence_numbers.into_iter().collect(),
+            places: HashMap::new(),
+            entities: HashSet::new(),
+            places_count: 0,
+            steps: Steps::default(),
+        };
+        for v1::MessagePlace { entity, sequence_number } in asked.places {
+            search.follow(&entity, sequence_number);
+        }
+        search
+    }
+
+    /// Looks through all that is recorded, or as far as there is time.
+    pub fn run(mut self, recorded: &MessageHistory, until: Instant) -> v1::AskHistoryResponse {
+        let ranges = recorded.ranges();
+        for range in &ranges {
+            let mut next = range.first_index;
+            while next <= range.last_index
+                && let Some(chunk) = recorded.next(range.group, next)
+            {
+                if Instant::now() >= until {
+                    self.steps.more = true;
+                    break;
+                }
+                next = chunk.last_index + 1;
+                for event in &chunk.events {
+                    if self.wants(&event.event) {
+                        self.steps.push(recorded_event(range.group, event));
+                    }
+                }
+            }
+        }
+        self.steps.keep_latest();
+        let Steps { found: events, more, .. } = self.steps;
+        let ranges = ranges.into_iter().map(shown).collect();
+        v1::AskHistoryResponse { recorded: true, events, ranges, more }
+    }
+
+    fn wants(&mut self, event: &MessageEvent) -> bool {
+        let (entity, number) = (&*event.entity, event.number.0);
+        let is_wanted = self.follows(entity, number)
+            || match &event.step {
+                LifeStep::EntityDeleted => return self.entities.contains(entity),
+                LifeStep::Accepted(accepted) => self.means(accepted, entity),
+                LifeStep::Activated { scheduled_as, .. } => self.follows(entity, scheduled_as.0),
+                _ => false,
+            }
+            || self.numbers.contains(&number) && self.is_inside(entity);
+        if is_wanted {
+            self.follow(entity, number);
+        }
+        is_wanted
+    }
+
+    fn means(&self, accepted: &AcceptedMessage, entity: &str) -> bool {
+        let is_among = |wanted: &HashSet<String>, text: &Option<Box<str>>| {
+            text.as_deref().is_some_and(|text| wanted.contains(text))
+        };
+        let texts = &accepted.texts;
+        (is_among(&self.message_ids, &texts.message_id)
+            || is_among(&self.session_ids, &texts.session_id))
+            && self.is_inside(entity)
+    }
+
+    fn is_inside(&self, entity: &str) -> bool {
+        self.entity.as_deref().is_none_or(|wanted| is_of(entity, wanted))
+    }
+
+    fn follows(&self, entity: &str, number: u64) -> bool {
+        self.places.get(&number).is_some_and(|entities| entities.iter().any(|it| it == entity))
+    }
+
+    fn follow(&mut self, entity: &str, number: u64) {
+        if self.follows(entity, number) {
+            return;
+        }
+        if self.places_count == PLACES_MAX {
+            self.steps.more = true;
+            return;
+        }
+        self.places_count += 1;
+        self.places.entry(number).or_default().push(entity.to_owned());
+        if !self.entities.contains(entity) {
+            self.entities.insert(entity.to_owned());
+        }
+    }
+}
+
+impl Steps {
+    fn push(&mut self, event: v1::MessageEvent) {
+        self.bytes += event.encoded_len();
+        self.found.push(event);
+        if self.found.len() >= 2 * STEPS_MAX || self.bytes >= 2 * STEPS_BYTES_MAX {
+            self.keep_latest();
+        }
+    }
+
+    fn keep_latest(&mut self) {
+        // It leaves those of one group in their order.
+        self.found.sort_by_key(|event| event.at_ms);
+        let mut first = 0;
+        while self.found.len() - first > STEPS_MAX || self.bytes > STEPS_BYTES_MAX {
+            self.bytes -= self.found[first].encoded_len();
+            first += 1;
+            self.more = true;
+        }
+        self.found.drain(..first);
+    }
+}
+
+fn shown(range: RecordedRange) -> v1::HistoryRange {
+    let RecordedRange { group, first_index, last_index, since } = range;
+    v1::HistoryRange { group: group.0.into(), first_index, last_index, since_ms: since.0 }
+}
