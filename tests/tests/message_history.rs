@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::ensure;
+use client::v1::find_messages_request::By;
 use client::v1::message_event::Step;
-use client::v1::{MessageEvent, QueueProperties};
+use client::v1::{FindMessagesRequest, MessageEvent, QueueProperties};
 use client::{Disposition, Error, Message, QueuePath, ReceiverOptions, SenderOptions};
-use mayfly_tests::{Cluster, Settings, mayfly};
+use mayfly_tests::{Cluster, Settings, ask, mayfly};
 
 const RECORDED: &str = "[message_history]\nmemory_mebibytes = 16\n";
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -181,5 +182,103 @@ async fn hist_1_a_command_tells_where_a_message_has_been() -> anyhow::Result<()>
         complaint.contains("nothing is recorded of message 'order-19' in 'orders'"),
         "{complaint}"
     );
+    Ok(())
+}
+
+/// What is asked over HTTP is answered from all nodes at once, and who does not answer is named.
+#[tokio::test(flavor = "multi_thread")]
+async fn rest_10_hist_7_http_tells_of_one_message_and_which_node_is_missing() -> anyhow::Result<()>
+{
+    let mut cluster = Cluster::start(Settings { config: RECORDED, ..Settings::default() }).await?;
+    let client = cluster.client()?;
+    client.create_queue("orders", QueueProperties::default()).await?;
+    use_queue(&cluster, 0).await?;
+    // Whoever is left has applied all of it.
+    cluster.wait_caught_up().await?;
+    cluster.kill(3)?;
+    for (query, complete) in
+        [("message-id=7", true), ("sequence-number=8", true), ("message-id=absent", false)]
+    {
+        let path = format!("GET /Orders/$history?{query}");
+        let answer = ask(cluster.addresses(1)[1], &path, "", "")?;
+        ensure!(answer.status == 200, "{query}: {}", answer.body);
+        let told: serde_json::Value = serde_json::from_str(&answer.body)?;
+        ensure!(told["unknown"][0]["node"] == 3, "{query}: {told}");
+        let steps = told["steps"].as_array().cloned().unwrap_or_default();
+        let names: Vec<_> = steps.iter().filter_map(|step| step["step"].as_str()).collect();
+        let expected: &[&str] = if complete { &["accepted", "locked", "completed"] } else { &[] };
+        ensure!(names == expected, "{query}: {told}");
+        for step in &steps {
+            ensure!(step["message_id"] == "7" && step["sequence_number"] == 8, "{step}");
+            ensure!((1..=3).contains(&step["node"].as_u64().unwrap_or(0)), "{step}");
+            ensure!(step["lock_token"].is_null(), "only who may listen to all is told it: {step}");
+        }
+    }
+    Ok(())
+}
+
+const KEYS: &str = "[message_history]\nmemory_mebibytes = 16\n\
+    [[security.key]]\nname = \"orders\"\nkey = \"key-of-the-queue-orders\"\nrights = [\"listen\"]\nscope = \"orders\"\n\
+    [[security.key]]\nname = \"sender\"\nkey = \"key-of-a-sender-to-all\"\nrights = [\"send\"]\n";
+
+/// Each row: who asks, what, and how it is answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn rest_10_hist_6_an_entitys_history_takes_what_peeking_it_takes() -> anyhow::Result<()> {
+    let secret = Some("the-secret-of-the-tests");
+    let settings = Settings { nodes: 1, secret, config: KEYS, ..Settings::default() };
+    let cluster = Cluster::start(settings).await?;
+    let client = cluster.client()?;
+    for queue in ["orders", "other"] {
+        client.create_queue(queue, QueueProperties::default()).await?;
+    }
+    let root = (None, "the-secret-of-the-tests");
+    let of_orders = (Some("orders"), "key-of-the-queue-orders");
+    let sender = (Some("sender"), "key-of-a-sender-to-all");
+    for ((name, key), path, status) in [
+        (root, "/orders/$history?message-id=a&follow=true", 200),
+        (root, "/orders/$history", 400),
+        (of_orders, "/orders/$history?message-id=a", 200),
+        (of_orders, "/orders/$history?message-id=a&follow=true", 401),
+        (of_orders, "/orders/$history?message-id=a&FOLLOW=True", 401),
+        (of_orders, "/orders/$history?follow=false&message-id=a&follow=true", 401),
+        (of_orders, "/other/$history?message-id=a", 401),
+        (sender, "/orders/$history?message-id=a", 401),
+        ((None, "none-of-the-keys"), "/orders/$history?message-id=a", 401),
+    ] {
+        let header = format!("Authorization: {}\r\n", auth::authorization(name, key));
+        let answer = ask(cluster.addresses(1)[1], &format!("GET {path}"), &header, "")?;
+        ensure!(answer.status == status, "{key} {path}: {} {}", answer.status, answer.body);
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hist_4_what_is_older_than_it_is_kept_is_told_no_more() -> anyhow::Result<()> {
+    const SHORT: &str = "[message_history]\nmemory_mebibytes = 16\nkeep = \"3s\"\n";
+    let settings = Settings { nodes: 1, config: SHORT, ..Settings::default() };
+    let cluster = Cluster::start(settings).await?;
+    let client = cluster.client()?;
+    client.create_queue("orders", QueueProperties::default()).await?;
+    let told = |id: &str| {
+        let asked = FindMessagesRequest {
+            entity: "orders".to_owned(),
+            by: Some(By::MessageId(id.to_owned())),
+            follow: true,
+            ..FindMessagesRequest::default()
+        };
+        let client = client.clone();
+        async move { client.find_messages(asked).await }
+    };
+    client.send("orders", vec![Message::new("x").message_id("old")]).await?;
+    ensure!(told("old").await?.steps.len() == 1);
+    let begun = Instant::now();
+    while !told("old").await?.steps.is_empty() {
+        ensure!(begun.elapsed() < PATIENCE, "it is told for ever");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    client.send("orders", vec![Message::new("x").message_id("new")]).await?;
+    let found = told("new").await?;
+    ensure!(found.steps.len() == 1, "{found:?}");
+    ensure!(found.since_ms.is_some_and(|since| since > 0), "{found:?}");
     Ok(())
 }

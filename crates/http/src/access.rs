@@ -229,6 +229,10 @@ impl Gate {
         // What is not there takes as much as what is, so that nobody finds out without.
         Some(match probe {
             Some(_) => Taken { path: String::new(), right: Right::Monitor, entity: None },
+            // It may lead anywhere.
+            None if matches!(target, Some(Target::History { follow: true, .. })) => {
+                Taken { path: String::new(), right: Right::Listen, entity: None }
+            }
             None => Taken {
                 path: request.uri().path().to_owned(),
                 right: target.map_or(Right::Manage, Target::right),
@@ -297,6 +301,8 @@ fn charge(
     let party = slot.party(principal)?;
     let credits = match target {
         Some(Target::Messages { .. }) => 0,
+        // Every node looks through all that it has.
+        Some(Target::History { .. }) => MANAGEMENT_CREDITS,
         Some(target) if target.right() == Right::Manage => MANAGEMENT_CREDITS,
         Some(_) | None => 1,
     };

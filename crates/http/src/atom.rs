@@ -145,6 +145,7 @@ impl Request<'_> {
             Target::Messages { .. }
             | Target::Head { .. }
             | Target::Lock { .. }
+            | Target::History { .. }
             | Target::Faults { .. } => Err(refused(&Method::GET)),
         }
     }

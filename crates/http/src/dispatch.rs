@@ -16,7 +16,7 @@ use crate::path::{self, Target, Unclear};
 use crate::probe::{Probe, probe};
 use crate::server::App;
 use crate::whole_body::{self, BodyKind};
-use crate::{CLIENT_REQUEST_ID, atom, fault_rules, health, messages, metrics};
+use crate::{CLIENT_REQUEST_ID, atom, fault_rules, health, history, messages, metrics};
 
 pub(crate) async fn answer(
     State(app): State<App>,
@@ -86,6 +86,9 @@ async fn answered(
         Target::Faults { name } => {
             let body = whole_body::read(body, BodyKind::Description).await?;
             fault_rules::answer(&app.broker, method, name, body).await
+        }
+        Target::History { entity, follow } => {
+            history::answer(&app.broker, method, entity, follow, uri.query()).await
         }
         Target::Messages { entity } => {
             let body = whole_body::read(body, BodyKind::Messages).await?;

@@ -15,6 +15,7 @@ mod entity_metrics;
 mod failure;
 mod fault_rules;
 mod health;
+mod history;
 mod http_2;
 mod instant;
 mod messages;

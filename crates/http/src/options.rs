@@ -62,7 +62,8 @@ fn takes(method: &Method, path: &str) -> bool {
         | Target::Queues(_)
         | Target::Topics(_)
         | Target::Subscriptions { .. }
-        | Target::Rules { .. } => one_of(&[Method::GET]),
+        | Target::Rules { .. }
+        | Target::History { .. } => one_of(&[Method::GET]),
         Target::Entity(_) | Target::Subscription { .. } | Target::Rule { .. } => {
             one_of(&[Method::GET, Method::PUT, Method::DELETE])
         }

@@ -14,6 +14,8 @@ pub(crate) use filter::{ListFilter, ListedEntry};
 const PAGE_MAX: usize = 100;
 const SUBSCRIPTIONS: &str = "/subscriptions";
 const MESSAGES: &str = "/messages";
+/// No entity is called so (ENT-1).
+const HISTORY: &str = "/$history";
 /// The longer first, as it ends like the other.
 const SUB_QUEUES: [(&str, SubQueue); 2] = [
     ("/$transfer/$deadletterqueue", SubQueue::TransferDeadLetter),
@@ -61,6 +63,11 @@ pub(crate) enum Target {
         sub: SubQueue,
         token: LockToken,
     },
+    /// What became of messages that came to an entity, and, where they are followed, of the same elsewhere.
+    History {
+        entity: String,
+        follow: bool,
+    },
     /// Rules for faults that clients meet, or the one of that name.
     Faults {
         name: Option<String>,
@@ -74,7 +81,9 @@ impl Target {
             Target::Namespace | Target::Queues(_) | Target::Topics(_) | Target::Faults { .. } => {
                 None
             }
-            Target::Entity(name) | Target::Messages { entity: name } => Some(name),
+            Target::Entity(name)
+            | Target::Messages { entity: name }
+            | Target::History { entity: name, .. } => Some(name),
             Target::Subscriptions { topic, .. }
             | Target::Subscription { topic, .. }
             | Target::Rules { topic, .. }
@@ -95,7 +104,7 @@ impl Target {
             | Target::Rules { .. }
             | Target::Rule { .. } => Right::Manage,
             Target::Messages { .. } => Right::Send,
-            Target::Head { .. } | Target::Lock { .. } => Right::Listen,
+            Target::Head { .. } | Target::Lock { .. } | Target::History { .. } => Right::Listen,
             Target::Faults { .. } => Right::InjectFaults,
         }
     }
@@ -131,7 +140,8 @@ impl Target {
             | Target::Rules { .. }
             | Target::Messages { .. }
             | Target::Head { .. }
-            | Target::Lock { .. } => None,
+            | Target::Lock { .. }
+            | Target::History { .. } => None,
         }
     }
 }
@@ -172,6 +182,10 @@ pub(crate) fn target(method: &Method, path: &str, query: Option<&str>) -> Result
         reserved if reserved.starts_with('$') => return Err(Unclear::Nothing),
         _ => (),
     }
+    if let Some(entity) = lower.strip_suffix(HISTORY).filter(|entity| !entity.is_empty()) {
+        let follow = follows(query);
+        return Ok(Target::History { entity: path[..entity.len()].to_owned(), follow });
+    }
     if let Some(target) = message(method, path, &lower) {
         return Ok(target);
     }
@@ -183,6 +197,13 @@ pub(crate) fn target(method: &Method, path: &str, query: Option<&str>) -> Result
         None | Some(0) => Ok(Target::Entity(path.to_owned())),
         Some(at) => below(&path[..at], &path[at + "/subscriptions/".len()..], query),
     }
+}
+
+fn follows(query: Option<&str>) -> bool {
+    let mut pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    pairs.any(|(name, value)| {
+        name.eq_ignore_ascii_case("follow") && value.eq_ignore_ascii_case("true")
+    })
 }
 
 /// A subscription of a topic, or what belongs to it.
@@ -270,6 +291,8 @@ mod tests {
     fn http_3_to_http_5_paths_name_resources_whatever_their_case() {
         let entity = |name: &str| Ok(Target::Entity(name.to_owned()));
         let nothing = || Err(Unclear::Nothing);
+        let history =
+            |entity: &str, follow| Ok(Target::History { entity: entity.to_owned(), follow });
         let window = Window { skip: 0, top: 100, filter: None };
         let page = |skip, top| Window { skip, top, filter: None };
         let subscriptions = |topic: &str| {
@@ -295,6 +318,13 @@ mod tests {
             ("/a%2Fb", None, entity("a/b")),
             ("/a/b", None, entity("a/b")),
             ("/$namespaceinfo", None, Ok(Target::Namespace)),
+            ("/a/q/$History", Some("message-id=x"), history("a/q", false)),
+            (
+                "/t/subscriptions/s/$history",
+                Some("Follow=TRUE"),
+                history("t/subscriptions/s", true),
+            ),
+            ("/$history", None, nothing()),
             ("/$faults", None, Ok(Target::Faults { name: None })),
             ("/$Faults/Lost%20lock", None, Ok(Target::Faults { name: Some("Lost lock".into()) })),
             ("/$Resources/Queues", None, Ok(Target::Queues(window.clone()))),
