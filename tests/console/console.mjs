@@ -124,6 +124,38 @@ await check("a search finds by id and by property, and says how far it looked", 
   assert.equal(await page.locator("tbody tr").count(), 6);
 });
 
+await check("the history of a message is on its page and found by its id, also once it is gone", async () => {
+  await go(2, "/console/new?kind=queue");
+  await page.fill("#name", "brief");
+  await page.click("button.primary");
+  await page.waitForURL(/entity\?queue=brief/);
+  await go(2, "/console/send?queue=brief");
+  await page.fill("#body", "x");
+  await page.fill("#message_id", HOSTILE);
+  await page.click("button.primary");
+  await page.waitForSelector(".done");
+  await go(3, "/console/messages?queue=brief");
+  await page.locator("tbody th a").first().click();
+  await page.waitForSelector("#history");
+  const steps = () => page.locator("[aria-label=Steps] tbody tr").allInnerTexts();
+  assert.match((await steps()).join(), /accepted by brief as number 1/);
+  await go(1, "/console/purge?queue=brief");
+  await page.fill("#typed", "1");
+  await page.click("button.danger");
+  await go(1, "/console/entity?queue=brief");
+  await page.click("nav.tabs >> text=History");
+  await page.fill("#id", HOSTILE);
+  await page.click("form.search button");
+  await page.waitForSelector("[aria-label=Steps]");
+  const told = await steps();
+  assert.equal(told.length, 2, told.join("; "));
+  assert.match(told[1], /deleted by a batch delete/);
+  assert.ok(told[0].includes(HOSTILE) && !(await page.title()).includes("owned"));
+  await page.fill("#id", "no-such");
+  await page.click("form.search button");
+  await page.waitForSelector("text=Nothing is recorded of it");
+});
+
 await check("the filter tester says which match and why the others do not", async () => {
   await go(1, "/console/filter-tester?queue=orders");
   await page.fill("#expression", "color = 'red' AND quantity > 5");
@@ -231,7 +263,8 @@ await check("every part answers while a node dies", async () => {
   let slowest = 0;
   let rounds = 0;
   while (Date.now() < until) {
-    for (const path of ["/console", "/console/queues", "/console/messages?queue=orders", "/console/filter-tester?queue=orders&expression=1%3D1"]) {
+    for (const path of ["/console", "/console/queues", "/console/messages?queue=orders", "/console/filter-tester?queue=orders&expression=1%3D1",
+      "/console/history?queue=orders&by=number&id=1"]) {
       const begun = Date.now();
       await go(1 + (rounds % 2), path);
       slowest = Math.max(slowest, Date.now() - begun);

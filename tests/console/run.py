@@ -19,6 +19,7 @@ sys.path.insert(0, str(ROOT / "tests/sdk"))
 from cluster import Cluster, end_with_parent  # noqa: E402
 from environment import fill, home_of, run_installer  # noqa: E402
 
+RECORDED = {"MAYFLY_MESSAGE_HISTORY": "16"}
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -54,7 +55,7 @@ def main() -> int:
     if pictures == ["--pictures"]:
         pictures.append(ROOT / "docs/images")
     with tempfile.TemporaryDirectory() as directory:
-        with Cluster(mayfly(), Path(directory) / "cluster") as cluster, cluster.secured() as secured:
+        with Cluster(mayfly(), Path(directory) / "cluster", env=RECORDED) as cluster, cluster.secured() as secured:
             env = {
                 **os.environ, **secured.env,
                 "MAYFLY_NODES": " ".join(cluster.http(node) for node in (1, 2, 3)),

@@ -96,6 +96,8 @@ async fn err_17_the_console_shows_and_does_what_a_key_may() -> anyhow::Result<()
         ("/console/entity?queue=q", [200, 403, 403]),
         ("/console/messages?queue=q", [200, 200, 403]),
         ("/console/purge?queue=q", [200, 403, 403]),
+        // Nothing is recorded here, which the page says.
+        ("/console/history?queue=q&id=x", [200, 200, 403]),
         // The page stands; of what may not be told it says so.
         ("/console/connections", [200, 200, 200]),
         ("/console/nothing", [404, 404, 404]),

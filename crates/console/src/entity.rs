@@ -60,6 +60,7 @@ pub(crate) fn tabs(place: &Place, rights: Rights, page: &str, part: Option<Part>
             @if place.has_messages() && rights.listen {
                 (tab("filter-tester", &[], "Filter tester", page == "filter-tester"))
             }
+            @if rights.listen { (tab("history", &[], "History", page == "history")) }
             @if rights.send && !matches!(place, Place::Subscription { .. }) {
                 (tab("send", &[], "Send", page == "send"))
             }

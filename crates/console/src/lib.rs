@@ -28,6 +28,7 @@ mod entity;
 mod entity_form;
 mod entity_list;
 mod filter_tester;
+mod history;
 mod message_page;
 mod overview;
 mod rules;

@@ -5,6 +5,7 @@ use wire::v1;
 
 use crate::address::{Part, Place};
 use crate::failure::Failure;
+use crate::history;
 use crate::layout::{Answered, Page, form, hidden};
 use crate::message::{self, Body};
 use crate::text;
@@ -51,6 +52,7 @@ pub(crate) async fn show(visit: &Visit) -> Answered {
     let rights = visit.rights(&place.path()).await;
     let may_resubmit =
         part.is_dead_letter() && rights.listen && visit.rights(place.target()).await.send;
+    let history = history::of_message(visit, &place, found.sequence_number).await;
     let body = html! {
         (crate::entity::crumbs(&place))
         h1 { "Message " (number) " " small { (part.title()) " of " (place.path()) } }
@@ -73,6 +75,7 @@ pub(crate) async fn show(visit: &Visit) -> Answered {
             div { (user_properties(&content)) }
         }
         (shown_body(&content))
+        (history)
     };
     Page::new(format!("Message {number} of {}", place.path()), body).answer()
 }

@@ -14,7 +14,7 @@ use crate::layout::{Answer, Answered, guard, respond};
 use crate::visit::Visit;
 use crate::{
     browse, confirmation, connections, dead_letters, development, entity, entity_form, entity_list,
-    filter_tester, message_page, overview, rules, send, session_list, sign_in,
+    filter_tester, history, message_page, overview, rules, send, session_list, sign_in,
 };
 
 /// Of a form. A body that is sent has a mebibyte at most, and more when it is encoded.
@@ -134,6 +134,7 @@ async fn page(visit: &Visit, method: &Method, path: &str) -> Answered {
         (false, "rules") => rules::show(visit).await,
         (true, "rules") => rules::put(visit).await,
         (true, "rules/remove") => rules::remove(visit).await,
+        (false, "history") => history::show(visit).await,
         (false, "filter-tester") => filter_tester::show(visit).await,
         (false, "connections") => connections::show(visit).await,
         (false, "connections/close") => connections::ask_close(visit).await,

@@ -21,7 +21,11 @@ pub const LAYERS: &[Layer] = &[
     ),
     (&["browse"], &["address", "entity", "failure", "layout", "message", "text", "visit"]),
     (&["confirmation"], &["address", "entity", "failure", "layout", "text", "visit"]),
-    (&["message_page"], &["address", "entity", "failure", "layout", "message", "text", "visit"]),
+    (&["history"], &["address", "entity", "layout", "text", "visit"]),
+    (
+        &["message_page"],
+        &["address", "entity", "failure", "history", "layout", "message", "text", "visit"],
+    ),
     (&["dead_letters"], &["address", "entity", "failure", "layout", "message", "text", "visit"]),
     (
         &["filter_tester"],
@@ -64,6 +68,7 @@ pub const LAYERS: &[Layer] = &[
             "entity_list",
             "failure",
             "filter_tester",
+            "history",
             "layout",
             "message_page",
             "overview",
