@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use amqp_protocol::codec::DeliveryState;
+use amqp_protocol::engine::Mechanism;
+use anyhow::{Context, ensure};
+use bytes::Bytes;
 use client::v1::find_messages_request::By;
 use client::v1::message_event::Step;
 use client::v1::{FindMessagesRequest, MessageEvent, QueueProperties};
-use client::{Disposition, Error, Message, QueuePath, ReceiverOptions, SenderOptions};
-use mayfly_tests::{Cluster, Settings, ask, mayfly};
+use client::{Client, Disposition, Error, Message, QueuePath, ReceiverOptions, SenderOptions};
+use mayfly_tests::{AmqpClient, Cluster, Settings, ask, mayfly, wire};
 
 const RECORDED: &str = "[message_history]\nmemory_mebibytes = 16\n";
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -280,5 +283,72 @@ async fn hist_4_what_is_older_than_it_is_kept_is_told_no_more() -> anyhow::Resul
     let found = told("new").await?;
     ensure!(found.steps.len() == 1, "{found:?}");
     ensure!(found.since_ms.is_some_and(|since| since > 0), "{found:?}");
+    Ok(())
+}
+
+/// What a step is, where the client was that asked for it (a node), and with which key.
+async fn steps_of(
+    client: &Client,
+    number: u64,
+    follow: bool,
+) -> anyhow::Result<Vec<(&'static str, Option<(String, String)>)>> {
+    let (entity, by) = ("orders".to_owned(), Some(By::SequenceNumber(number)));
+    let asked = FindMessagesRequest { entity, by, follow, ..FindMessagesRequest::default() };
+    let found = client.find_messages(asked).await?;
+    let steps = found.steps.iter().map(|step| {
+        let by = step.by.clone().map(|by| (by.connection, by.key_name));
+        (step.event.as_ref().map_or("none", kind), by)
+    });
+    Ok(steps.collect())
+}
+
+/// HIST-8 over AMQP, HTTP and the native API, each at another node.
+#[tokio::test(flavor = "multi_thread")]
+async fn hist_8_whose_request_a_step_was_is_told_by_connection_and_key() -> anyhow::Result<()> {
+    const SECRET: &str = "the-secret-of-the-tests";
+    const ROOT: &str = "RootManageSharedAccessKey";
+    let settings = Settings { secret: Some(SECRET), config: KEYS, ..Settings::default() };
+    let cluster = Cluster::start(settings).await?;
+    let client = cluster.client_of(1)?;
+    client.create_queue("orders", QueueProperties::default()).await?;
+    let stream = wire::tcp(cluster.amqp_address(2))?;
+    let mut amqp = AmqpClient::over(stream, Mechanism::plain(ROOT, SECRET)).await?;
+
+    // A data section of one byte.
+    let body = Bytes::from_static(b"\x00\x53\x75\xa0\x01x");
+    let sender = amqp.sender("Orders").await?.ok().context("the queue is there")?;
+    ensure!(amqp.send(sender, 0, body).await? == DeliveryState::ACCEPTED);
+    let (queue, mode) = (QueuePath::main("orders"), client::v1::ReceiveMode::PeekLock);
+    let held = client.receive(&queue, mode, 1, PATIENCE).await?;
+    client.settle(&queue, vec![held[0].settlement(Disposition::Complete)], false).await?;
+
+    let key = auth::authorization(Some("sender"), "key-of-a-sender-to-all");
+    let header = format!("Authorization: {key}\r\n");
+    let sent = ask(cluster.addresses(3)[1], "POST /orders/messages", &header, "x")?;
+    ensure!(sent.status == 201, "{}", sent.body);
+    let receiver = amqp.receiver("ORDERS").await?.ok().context("the queue is there")?;
+    amqp.grant(receiver, 1).await?;
+    let delivery = amqp.receive(receiver).await?;
+    ensure!(amqp.settle(&delivery, DeliveryState::ACCEPTED).await? == DeliveryState::ACCEPTED);
+
+    let listed = client.connections(0, "").await?.connections;
+    let own = listed.iter().find(|it| it.protocol == "amqp").context("no AMQP connection")?;
+    let by_amqp = Some((own.id.clone(), ROOT.to_owned()));
+    let first = steps_of(&client, 1, true).await?;
+    let kinds: Vec<_> = first.iter().map(|(kind, _)| *kind).collect();
+    ensure!(kinds == ["accepted", "locked", "completed"], "{first:?}");
+    ensure!(first[0].1 == by_amqp, "{first:?}");
+    for (kind, by) in &first[1..] {
+        let (connection, key) = by.as_ref().with_context(|| format!("{kind}: {first:?}"))?;
+        ensure!(connection.starts_with("1-") && key == ROOT, "{first:?}");
+    }
+    let second = steps_of(&client, 2, true).await?;
+    let (connection, key) = second[0].1.as_ref().with_context(|| format!("{second:?}"))?;
+    ensure!(connection.starts_with("3-") && key == "sender", "{second:?}");
+    ensure!(second[1] == ("locked", by_amqp.clone()), "{second:?}");
+    ensure!(second[2] == ("completed", by_amqp), "{second:?}");
+    // Whoever may listen to no more than the entity is told no names.
+    let plain = steps_of(&client, 2, false).await?;
+    ensure!(plain.len() == 3 && plain.iter().all(|(_, by)| by.is_none()), "{plain:?}");
     Ok(())
 }

@@ -60,8 +60,8 @@ use std::time::Duration;
 use amqp_protocol::Limits;
 use audit::Trail;
 use auth::Access;
-use limits::{FrontEnd, Ledger, Origin};
-use service::{Broker, KeyWatch};
+use limits::{FrontEnd, Ledger, Origin, Slot};
+use service::{Actor, Broker, KeyWatch};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -126,6 +126,17 @@ struct Shared {
     keys: KeyWatch,
     /// The zero of the engines' time.
     started: Instant,
+}
+
+impl Shared {
+    /// For what the client of a connection asks for.
+    fn broker_for(&self, slot: Option<&Slot>) -> Broker {
+        let Some(slot) = slot else { return self.broker.clone() };
+        self.broker.acting_for(|| Actor {
+            connection: slot.id().to_string(),
+            key_name: slot.key_name().unwrap_or_default().to_owned(),
+        })
+    }
 }
 
 /// Serves until `stop` resolves, and then until every client was told and is gone. `keys`: of the access

@@ -115,7 +115,7 @@ fn table(found: &FindMessagesResponse) -> Markup {
                 caption { "Steps, in the order of their times" }
                 thead { tr {
                     th scope="col" { "When (UTC)" } th scope="col" { "Node" } th scope="col" { "Where" }
-                    th scope="col" { "Step" } th scope="col" { "Message id" } th scope="col" { "What happened" }
+                    th scope="col" { "Step" } th scope="col" { "By" } th scope="col" { "Message id" } th scope="col" { "What happened" }
                 } }
                 tbody { @for step in steps { (row(step)) } }
             } }
@@ -132,6 +132,7 @@ fn row(step: &v1::MessageStep) -> Markup {
         td { (event.leader) }
         td { (event.entity) }
         td { (name) }
+        td { @if let Some(by) = &step.by { (by.connection) @if !by.key_name.is_empty() { br; small { "key " (by.key_name) } } } }
         td.cut { (step.message_id) }
         td { (told.unwrap_or_else(|| "a step that this release does not know".to_owned())) }
     } }

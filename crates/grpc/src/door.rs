@@ -10,7 +10,7 @@ use audit::{Action, Caller, Protocol, Refused, Trail};
 use auth::{Access, Certified, Denied, Evidence, JoinToken, Principal, Right, claimed_name};
 use domain::Refusal;
 use limits::{LinkRole, ListedLink, Load, Party, Slot};
-use service::{Broker, KeyWatch, Transaction};
+use service::{Actor, Broker, KeyWatch, Transaction};
 use tonic::service::Interceptor;
 use tonic::{Code, Request, Response, Status, Streaming};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -101,13 +101,14 @@ impl Door {
         let principal = visitor.permit(&asked).await?;
         let party = visitor.party(&principal)?;
         let _load = charge(party.as_ref(), &asked)?;
+        let broker = visitor.broker(&principal);
         let entry = M::ACTION.map(|action| {
             let object = asked.object().unwrap_or_else(|| {
                 asked.needs().into_iter().next().map(|need| need.path).unwrap_or_default()
             });
             self.trail.begin(visitor.caller(Some(principal)), action, &object)
         });
-        let answer = serve(self.broker.clone(), asked).await;
+        let answer = serve(broker, asked).await;
         if let Some(entry) = entry {
             entry.end(outcome(&answer));
         }
@@ -192,7 +193,16 @@ impl Visitor {
         let principal = self.permit(asked).await?;
         let party = self.party(&principal)?;
         let load = charge(party.as_ref(), asked)?;
-        Ok(Admitted { broker: self.door.broker.clone(), party, load })
+        Ok(Admitted { broker: self.broker(&principal), party, load })
+    }
+
+    /// For what he asks for.
+    fn broker(&self, principal: &Principal) -> Broker {
+        let Some(slot) = &self.slot else { return self.door.broker.clone() };
+        self.door.broker.acting_for(|| Actor {
+            connection: slot.id().to_string(),
+            key_name: principal.key_name().unwrap_or_default().to_owned(),
+        })
     }
 
     /// A stream was opened; it is listed with its connection until what is returned is dropped.

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use domain::Excerpt;
 use limits::Party;
+use service::{Actor, Broker};
 
 use crate::failure::Failure;
 use crate::messages::WaitEnd;
@@ -59,6 +60,17 @@ struct Client {
     party: Option<Party>,
 }
 
+impl Client {
+    /// For what it asks of messages.
+    fn broker(&self, app: &App) -> Broker {
+        let Some(slot) = self.party.as_ref().map(Party::slot) else { return app.broker.clone() };
+        app.broker.acting_for(|| Actor {
+            connection: slot.id().to_string(),
+            key_name: slot.key_name().unwrap_or_default().to_owned(),
+        })
+    }
+}
+
 async fn answered(
     app: &App,
     client: Client,
@@ -92,16 +104,16 @@ async fn answered(
         }
         Target::Messages { entity } => {
             let body = whole_body::read(body, BodyKind::Messages).await?;
-            messages::send(&app.broker, &entity, headers, body, client.party.as_ref()).await
+            messages::send(&client.broker(app), &entity, headers, body, client.party.as_ref()).await
         }
         Target::Head { queue, sub } => {
-            let queue =
-                messages::Queue { broker: &app.broker, name: &queue, sub, scheme, authority };
+            let broker = &client.broker(app);
+            let queue = messages::Queue { broker, name: &queue, sub, scheme, authority };
             queue.receive(method, uri.query(), client.end).await
         }
         Target::Lock { queue, sub, token } => {
-            let queue =
-                messages::Queue { broker: &app.broker, name: &queue, sub, scheme, authority };
+            let broker = &client.broker(app);
+            let queue = messages::Queue { broker, name: &queue, sub, scheme, authority };
             queue.settle(method, token).await
         }
         target => {

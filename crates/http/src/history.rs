@@ -98,6 +98,8 @@ fn step(step: &MessageStep) -> Value {
         "log_index": event.index,
         "step": event.step.as_ref().map(step_name),
         "lock_token": lock_token,
+        "connection": step.by.as_ref().map(|by| &by.connection),
+        "key_name": step.by.as_ref().map(|by| &by.key_name).filter(|name| !name.is_empty()),
         "told": step_text(&event, at),
     })
 }

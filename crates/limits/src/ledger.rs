@@ -214,6 +214,16 @@ struct Holder {
 }
 
 impl Slot {
+    /// As it is listed.
+    pub fn id(&self) -> ConnectionId {
+        self.0.connection.id
+    }
+
+    /// The key that was proven on it first; none as long as nobody has.
+    pub fn key_name(&self) -> Option<&str> {
+        self.0.connection.principal.get().and_then(Principal::key_name)
+    }
+
     /// The connection proved who it is, or a request on it did. It counts as one of the first key that is
     /// proven on it, for as long as it lasts.
     ///
@@ -329,6 +339,11 @@ pub struct Party {
 }
 
 impl Party {
+    /// The connection.
+    pub fn slot(&self) -> &Slot {
+        &self.slot
+    }
+
     /// Something is asked for. `credits`: as QUOTA-34 has them.
     ///
     /// # Errors

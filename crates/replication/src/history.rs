@@ -87,6 +87,16 @@ impl MessageHistory {
         MessageHistory { bytes_max, keep, kept: Mutex::default() }
     }
 
+    /// About how many bytes it holds at most.
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    /// For how long something is told after it was applied here.
+    pub fn keep(&self) -> Duration {
+        self.keep
+    }
+
     /// Entries of a group were applied.
     pub(crate) fn append(&self, group: GroupId, chunk: HistoryChunk) {
         self.append_at(group, chunk, Instant::now());

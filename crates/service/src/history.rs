@@ -1,6 +1,7 @@
 //! Where a message is, and where it has been: what nodes recorded of it, looked for on each of them and put together
 //! by whoever is asked.
 
+mod actors;
 mod lives;
 mod search;
 
@@ -14,6 +15,9 @@ use prost::Message;
 use replication::{MessageHistory, RecordedEvent};
 use wire::{native, v1};
 
+pub use self::actors::Actor;
+use self::actors::ActorNotes;
+pub(crate) use self::actors::{Attribution, Deed};
 pub(crate) use self::lives::{Looked, MessageSearch};
 use self::search::Search;
 
@@ -33,14 +37,26 @@ pub fn recorded_event(group: GroupId, recorded: &RecordedEvent) -> v1::MessageEv
 #[derive(Default)]
 pub(crate) struct OwnHistory {
     recorded: OnceLock<Arc<MessageHistory>>,
+    actors: OnceLock<Arc<ActorNotes>>,
     /// One looks at a time: it goes through all there is.
     looking: Mutex<()>,
 }
 
 impl OwnHistory {
-    pub fn set(&self, recorded: Option<Arc<MessageHistory>>) {
+    /// Who asked for what takes a third of what the record takes, as it is less.
+    pub fn set(&self, node: u64, recorded: Option<Arc<MessageHistory>>) {
         if let Some(recorded) = recorded {
+            let notes = || ActorNotes::new(node, recorded.bytes_max() / 3, recorded.keep());
+            self.actors.get_or_init(|| Arc::new(notes()));
             self.recorded.get_or_init(|| recorded);
+        }
+    }
+
+    /// On whose behalf something is asked for here, where it is recorded what happens.
+    pub fn attribute(&self, actor: impl FnOnce() -> Actor) -> Attribution {
+        match self.actors.get() {
+            None => Attribution::default(),
+            Some(notes) => Attribution::to(notes.clone(), actor()),
         }
     }
 
@@ -48,6 +64,9 @@ impl OwnHistory {
     pub fn let_go(&self) {
         if let Some(recorded) = self.recorded.get() {
             recorded.let_go();
+        }
+        if let Some(notes) = self.actors.get() {
+            notes.let_go();
         }
     }
 
@@ -66,7 +85,7 @@ impl OwnHistory {
             // Others look for something else all the time.
             return v1::AskHistoryResponse { recorded: true, more: true, ..Default::default() };
         };
-        Search::of(asked).run(recorded, until)
+        Search::of(asked).run(recorded, self.actors.get().map(|notes| &**notes), until)
     }
 }
 

@@ -52,7 +52,7 @@ pub use exchange::{
     ReplicaHealth,
 };
 pub use facts::{NoFacts, NodeFacts, Untold};
-pub use history::recorded_event;
+pub use history::{Actor, recorded_event};
 pub use node::{Node, NodeHolders, RunningNode};
 pub use replication::{
     CertificateEnd, DiskStatus, HistoryChunk, MessageHistory, NodeDescription, PeerStatus,

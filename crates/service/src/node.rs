@@ -199,7 +199,7 @@ impl Node {
         let text = format!("node {node} has started, version {version}");
         self.config.events.tell("node.start", &format!("node {node}"), text, String::new());
         let Node { config, listener, new_groups, channels, leader_changes } = self;
-        listener.about.history.set(replication.message_history());
+        listener.about.history.set(node, replication.message_history());
         let (clock, groups) = (listener.clock.clone(), listener.groups.clone());
         let offset_max = config.clock.offset_max;
         let (proposer, idle) = (config.proposer.clone(), config.idle);

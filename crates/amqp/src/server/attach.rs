@@ -215,7 +215,7 @@ impl AttachHandler<'_> {
             return Err(Refusal::InvalidOperation { why }); // SEND-7.
         }
         let (deliveries, waiting) = mpsc::channel(DELIVERIES_WAITING_MAX);
-        let (broker, notes) = (self.shared.broker.clone(), self.tasks.notes.clone());
+        let (broker, notes) = (self.shared.broker_for(self.slot), self.tasks.notes.clone());
         match to {
             None => self.spawn(id, temporary, producer::run(id, broker, entity, waiting, notes)),
             Some(to) => self.spawn(id, temporary, via::run(id, broker, entity, to, waiting, notes)),
@@ -227,7 +227,7 @@ impl AttachHandler<'_> {
     /// of them tells.
     fn serve_relay(&mut self, id: LinkId) -> Kind {
         let (deliveries, waiting) = mpsc::channel(DELIVERIES_WAITING_MAX);
-        let (broker, notes) = (self.shared.broker.clone(), self.tasks.notes.clone());
+        let (broker, notes) = (self.shared.broker_for(self.slot), self.tasks.notes.clone());
         self.tasks.spawn(relay::run(id, broker, waiting, notes));
         Kind::Relay(RelayLink { deliveries, presettled: 0 })
     }
@@ -243,7 +243,7 @@ impl AttachHandler<'_> {
     ) -> Kind {
         let (orders, waiting) = mpsc::channel(ORDERS_WAITING_MAX + 1);
         let end = orders.clone().try_reserve_owned().expect("a new channel has room");
-        let (broker, notes) = (self.shared.broker.clone(), self.tasks.notes.clone());
+        let (broker, notes) = (self.shared.broker_for(self.slot), self.tasks.notes.clone());
         let (of, unread) = (entity.clone(), self.unread.clone());
         let mode = match shown {
             Shown::Peek => None,

@@ -470,8 +470,9 @@ impl Links {
                             Ok(None) => return Ok(()),
                             Err(error) => (RequestFault::default(), Err(error)),
                         };
-                        let Links { shared, grants, table, tasks, .. } = self;
-                        RequestHandler { shared, grants, table, tasks }.on_request(
+                        let Links { shared, grants, table, tasks, dues, .. } = self;
+                        let slot = dues.slot();
+                        RequestHandler { shared, grants, table, tasks, slot }.on_request(
                             from,
                             entity,
                             envelope,

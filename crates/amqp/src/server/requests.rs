@@ -4,7 +4,7 @@ use amqp_protocol::codec::{DecodeError, Error};
 use amqp_protocol::engine::{LinkId, SessionId, TooLarge};
 use amqp_protocol::request::{Envelope, ReplyLink, reply_link};
 use domain::{Excerpt, Refusal, SessionToken};
-use limits::MANAGEMENT_CREDITS;
+use limits::{MANAGEMENT_CREDITS, Slot};
 
 use super::access::Grants;
 use super::address::Entity;
@@ -52,6 +52,8 @@ pub(super) struct RequestHandler<'a> {
     pub grants: &'a Grants,
     pub table: &'a LinkTable,
     pub tasks: &'a mut Tasks,
+    /// The place of the connection.
+    pub slot: Option<&'a Slot>,
 }
 
 impl RequestHandler<'_> {
@@ -82,7 +84,8 @@ impl RequestHandler<'_> {
         let envelope = Box::new(envelope);
         self.tasks.request_began();
         let notes = self.tasks.notes.clone();
-        let (broker, limits) = (self.shared.broker.clone(), self.shared.config.limits.clone());
+        let (broker, limits) =
+            (self.shared.broker_for(self.slot), self.shared.config.limits.clone());
         let is_large =
             permitted.as_ref().is_ok_and(|permitted| permitted.operation.reply_may_be_large());
         let turns = is_large.then(|| self.tasks.turns.clone());

@@ -186,7 +186,15 @@ fn line(step: &v1::MessageStep) -> String {
     let event = step.event.clone().unwrap_or_default();
     let told = step_text(&event, instant::show_ms)
         .unwrap_or_else(|| "a step that this release does not know".to_owned());
-    format!("{}  node {}  {told}", instant::show_ms(event.at_ms), event.leader)
+    let by = step.by.as_ref().map(by).unwrap_or_default();
+    format!("{}  node {}  {told}{by}", instant::show_ms(event.at_ms), event.leader)
+}
+
+fn by(actor: &v1::MessageActor) -> String {
+    match actor.key_name.as_str() {
+        "" => format!(" (connection {})", actor.connection),
+        key => format!(" (connection {}, key '{key}')", actor.connection),
+    }
 }
 
 fn shown(step: &v1::MessageStep) -> serde_json::Value {
@@ -206,6 +214,8 @@ fn shown(step: &v1::MessageStep) -> serde_json::Value {
         "log_index": event.index,
         "step": event.step.as_ref().map(step_name),
         "lock_token": lock_token,
+        "connection": step.by.as_ref().map(|by| &by.connection),
+        "key_name": step.by.as_ref().map(|by| &by.key_name).filter(|name| !name.is_empty()),
         "told": step_text(&event, instant::show_ms),
     })
 }
@@ -226,10 +236,13 @@ mod tests {
             step: Some(Step::DeadLettered(dead)),
             ..Default::default()
         };
-        let step = v1::MessageStep { event: Some(event), message_id: "a".to_owned() };
+        let by = v1::MessageActor { connection: "2-000001-7".into(), key_name: "k".into() };
+        let (event, message_id) = (Some(event), "a".to_owned());
+        let step = v1::MessageStep { event, message_id, by: Some(by) };
         assert_eq!(
             line(&step),
-            "1970-01-01T00:00:00.007Z  node 2  dead-lettered: TTLExpiredException"
+            "1970-01-01T00:00:00.007Z  node 2  dead-lettered: TTLExpiredException (connection \
+             2-000001-7, key 'k')"
         );
         assert_eq!(shown(&step)["message_id"], "a");
     }

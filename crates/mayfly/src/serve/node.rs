@@ -472,7 +472,8 @@ fn replication_config(config: &Config, cluster_id: u128, data: DataDir) -> repli
     let limits = replication::Limits {
         flush_log_bytes: defaults.limits.flush_log_bytes.min(memory(config).flush_log_bytes()),
         log_retain_bytes: config.storage.log_retain_bytes,
-        message_history_bytes: config.message_history.memory_bytes,
+        // The rest is for who asked for what, which is noted beside it.
+        message_history_bytes: config.message_history.memory_bytes / 4 * 3,
         message_history_keep: config.message_history.keep,
         disk_reserve_bytes: config.storage.disk_reserve_bytes,
         ..defaults.limits

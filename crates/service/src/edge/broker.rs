@@ -12,18 +12,28 @@ use crate::edge::messages::Messages;
 use crate::edge::router::{Hold, Router};
 use crate::edge::sessions::Sessions;
 use crate::edge::transaction::Transactions;
+use crate::history::{Actor, Attribution};
 
 /// A node's way into the cluster, by what it is wanted for. Cheap to clone.
 #[derive(Clone)]
 pub struct Broker {
     router: Arc<Router>,
     admission: Arc<Admission>,
+    /// On whose behalf messages are asked for through it.
+    by: Attribution,
 }
 
 impl Broker {
     pub(crate) fn new(router: Arc<Router>) -> Broker {
         let admission = Arc::new(Admission::new(&router.config));
-        Broker { router, admission }
+        Broker { router, admission, by: Attribution::default() }
+    }
+
+    /// The same, for what a client asks for over a connection: where it is recorded what happens to messages, it is
+    /// noted that he did it.
+    pub fn acting_for(&self, actor: impl FnOnce() -> Actor) -> Broker {
+        let by = self.router.local.about.history.attribute(actor);
+        Broker { by, ..self.clone() }
     }
 
     /// See [`Router::end`].
@@ -32,11 +42,12 @@ impl Broker {
     }
 
     pub fn messages(&self) -> Messages<'_> {
-        Messages { router: &self.router, admission: &self.admission, hold: Hold::Lasting }
+        let Broker { router, admission, by } = self;
+        Messages { router, admission, by, hold: Hold::Lasting }
     }
 
     pub fn sessions(&self) -> Sessions<'_> {
-        Sessions { router: &self.router, hold: Hold::Lasting }
+        Sessions { router: &self.router, by: &self.by, hold: Hold::Lasting }
     }
 
     pub fn transactions(&self) -> Transactions<'_> {

@@ -18,12 +18,14 @@ use crate::edge::router::{Hold, Router, not_found};
 use crate::edge::sender::Sender;
 use crate::error::{Error, Result};
 use crate::exchange::{Answer, Read, ReadAnswer, Received, Wanted};
+use crate::history::{Attribution, Deed};
 
 /// What is done to the messages of a queue, a topic or a subscription.
 #[derive(Clone, Copy)]
 pub struct Messages<'a> {
     pub(super) router: &'a Arc<Router>,
     pub(super) admission: &'a Arc<Admission>,
+    pub(super) by: &'a Attribution,
     pub(super) hold: Hold,
 }
 
@@ -48,7 +50,10 @@ impl Messages<'_> {
         let send = Send { origin: None, entity: route.entity, messages };
         let answer = self.router.execute(queue, Command::Send(send), caller, deadline).await?;
         match answer.outcome {
-            Outcome::Sent { sequences } => Ok(sequences),
+            Outcome::Sent { sequences } => {
+                self.by.note_numbers(Deed::Sent, queue, &sequences);
+                Ok(sequences)
+            }
             other => Err(unexpected(&other, queue.into())),
         }
     }
@@ -57,7 +62,8 @@ impl Messages<'_> {
     /// client's, if it numbers its batches from 1 and may repeat them after a lost answer.
     pub async fn sender(self, queue: &str, producer: Option<u64>) -> Result<Sender> {
         let route = self.router.route(queue, self.router.deadline()).await?;
-        Ok(Sender::new(self.router, self.admission, queue.into(), route, producer))
+        let by = self.by.clone();
+        Ok(Sender::new(self.router, self.admission, queue.into(), route, producer, by))
     }
 
     /// A receiver with some credit to begin with.
@@ -69,7 +75,7 @@ impl Messages<'_> {
         credit: u32,
     ) -> Result<Receiver> {
         let route = self.router.route(queue, self.router.deadline()).await?;
-        let terms = Terms { sub, mode, hold: self.hold };
+        let terms = Terms { sub, mode, hold: self.hold, by: self.by.clone() };
         Ok(Receiver::attach(self.router.clone(), queue.into(), route, terms, credit, None))
     }
 
@@ -78,7 +84,8 @@ impl Messages<'_> {
         let route = self.router.route(queue, self.router.deadline()).await?;
         self.router.check_known(FEATURE_LEVEL_RULES_OF_0_2, queue).await?;
         let wanted = Some(Wanted::Notices);
-        let terms = Terms { sub, mode: ReceiveMode::PeekLock, hold: self.hold };
+        let (mode, by) = (ReceiveMode::PeekLock, self.by.clone());
+        let terms = Terms { sub, mode, hold: self.hold, by };
         Ok(Receiver::attach(self.router.clone(), queue.into(), route, terms, 0, wanted))
     }
 
@@ -98,7 +105,7 @@ impl Messages<'_> {
         let deadline = self.router.deadline();
         let answer = self.router.execute(queue, command, Caller::Edge, deadline).await?;
         let more = matches!(answer.outcome, Outcome::Acquired { more: true, .. });
-        Ok((acquired(self.router, queue, sub, mode, answer).await?, more))
+        Ok((acquired(self.router, self.by, queue, sub, mode, answer).await?, more))
     }
 
     /// Waits up to `wait` for at most `count_max` messages; an empty answer is no error (LOCK-24).
@@ -160,7 +167,7 @@ impl Messages<'_> {
         atomic: bool,
         caller: Caller,
     ) -> Result<Refusals> {
-        settle(self.router, queue, sub, settlements, atomic, caller).await
+        settle(self.router, self.by, queue, sub, settlements, atomic, caller).await
     }
 
     /// Who asks for an empty list of something gets one, of an entity that is there.
@@ -179,6 +186,7 @@ impl Messages<'_> {
             return self.find(queue).await.map(|()| Vec::new());
         }
         check_count("lock_tokens", tokens.len(), queue)?;
+        self.by.note(Deed::Renewed, queue, tokens.iter().copied());
         let command = Command::Renew(Renew { origin: None, queue: unrouted(sub), tokens });
         let deadline = self.router.deadline();
         let answer = self.router.execute(queue, command, Caller::Edge, deadline).await?;
@@ -199,6 +207,7 @@ impl Messages<'_> {
             return self.find(queue).await;
         }
         check_count("sequence_numbers", numbers.len(), queue)?;
+        self.by.note_numbers(Deed::Cancelled, queue, &numbers);
         let cancel = CancelScheduled { origin: None, entity: UNROUTED, numbers };
         let command = Command::CancelScheduled(cancel);
         self.router.execute(queue, command, caller, self.router.deadline()).await.map(drop)
@@ -221,7 +230,7 @@ impl Messages<'_> {
         let command = Command::ReceiveDeferred(receive);
         let deadline = self.router.deadline();
         let answer = self.router.execute(queue, command, Caller::Edge, deadline).await?;
-        acquired(self.router, queue, sub, mode, answer).await
+        acquired(self.router, self.by, queue, sub, mode, answer).await
     }
 
     /// PEEK-2. `stale` reads this node's own rows, if it has the queue, which may be behind.
@@ -315,6 +324,7 @@ impl DeletedParts {
 
 async fn settle(
     router: &Router,
+    by: &Attribution,
     queue: &str,
     sub: SubQueue,
     settlements: Vec<Settlement>,
@@ -325,6 +335,7 @@ async fn settle(
         return router.route(queue, router.deadline()).await.map(|_| Vec::new());
     }
     check_count("settlements", settlements.len(), queue)?;
+    by.note(Deed::Settled, queue, settlements.iter().map(|it| it.token));
     let settle = Settle { origin: None, queue: unrouted(sub), settlements, atomic };
     let answer = router.execute(queue, Command::Settle(settle), caller, router.deadline()).await?;
     match answer.outcome {
@@ -336,6 +347,7 @@ async fn settle(
 /// What a receive of deferred messages comes to.
 pub(super) async fn acquired(
     router: &Router,
+    by: &Attribution,
     queue: &str,
     sub: SubQueue,
     mode: ReceiveMode,
@@ -347,25 +359,29 @@ pub(super) async fn acquired(
     let pairs = deliveries.into_iter().zip(answer.contents);
     let messages: Vec<Received> =
         pairs.map(|(delivery, content)| Received { delivery, content }).collect();
+    by.note(Deed::Received, queue, messages.iter().filter_map(lock_of));
     match mode {
         ReceiveMode::PeekLock => Ok(messages),
-        ReceiveMode::ReceiveAndDelete => complete(router, queue, sub, messages).await,
+        ReceiveMode::ReceiveAndDelete => complete(router, by, queue, sub, messages).await,
     }
 }
 
 /// LOCK-2: the messages that could be completed, without their locks.
 async fn complete(
     router: &Router,
+    by: &Attribution,
     queue: &str,
     sub: SubQueue,
     messages: Vec<Received>,
 ) -> Result<Vec<Received>> {
-    let locks = messages.iter().filter_map(|message| message.delivery.lock);
-    let settlements: Vec<Settlement> = locks
-        .map(|lock| Settlement { token: lock.token, disposition: Disposition::Complete })
-        .collect();
-    let refused = settle(router, queue, sub, settlements, false, Caller::Edge).await?;
+    let complete = |token| Settlement { token, disposition: Disposition::Complete };
+    let settlements: Vec<Settlement> = messages.iter().filter_map(lock_of).map(complete).collect();
+    let refused = settle(router, by, queue, sub, settlements, false, Caller::Edge).await?;
     Ok(consumed(messages, refused))
+}
+
+fn lock_of(message: &Received) -> Option<LockToken> {
+    message.delivery.lock.map(|lock| lock.token)
 }
 
 /// What keeps a batch from going through the cluster at all; everything else about it is the

@@ -19,6 +19,7 @@ use crate::edge::address::Caller;
 use crate::edge::router::{Attachment, Failure, Hold, Route, Router, not_found};
 use crate::error::{Error, ErrorKind, Result, Unavailable};
 use crate::exchange::{Attach, Detached, Event, Received, Sink, Wanted, release, release_session};
+use crate::history::{Attribution, Deed};
 use crate::leader::settle_requests;
 use crate::peer::WaitingReceiver;
 
@@ -50,6 +51,7 @@ pub(crate) struct Terms {
     pub sub: SubQueue,
     pub mode: ReceiveMode,
     pub hold: Hold,
+    pub by: Attribution,
 }
 
 /// What a receiver is waiting for.
@@ -78,6 +80,8 @@ pub struct Receiver {
     route: Route,
     sub: SubQueue,
     mode: ReceiveMode,
+    /// On whose behalf it receives and settles.
+    by: Attribution,
     /// Its epoch counts the attaches.
     id: ReceiverId,
     session: Option<Wanted>,
@@ -107,7 +111,7 @@ impl Receiver {
         router: Arc<Router>,
         name: Arc<str>,
         route: Route,
-        Terms { sub, mode, hold }: Terms,
+        Terms { sub, mode, hold, by }: Terms,
         credit: u32,
         session: Option<Wanted>,
     ) -> Receiver {
@@ -121,6 +125,7 @@ impl Receiver {
             route,
             sub,
             mode,
+            by,
             id,
             session,
             attachment: None,
@@ -255,6 +260,7 @@ impl Receiver {
         self.tell_credit();
         let mut arrived = self.arrived.lock();
         let locks = messages.iter().filter_map(|message| message.delivery.lock);
+        self.by.note(Deed::Received, self.name.clone(), locks.clone().map(|lock| lock.token));
         arrived.extend(locks.map(|lock| (lock.token.sequence, lock.token.nonce)));
         while arrived.len() > ARRIVED_MAX {
             // The lowest numbers are the oldest: settled elsewhere, or lapsed.
@@ -313,6 +319,7 @@ impl Receiver {
         let arrived = self.arrived.clone();
         let tokens: Vec<LockToken> =
             settlements.iter().map(|settlement| settlement.token).collect();
+        self.by.note(Deed::Settled, name.clone(), tokens.iter().copied());
         let settle = Settle { origin: None, queue: self.queue(), settlements, atomic: false };
         let mut command = Command::Settle(settle);
         router.stamp(&mut command, &route, Caller::Edge);

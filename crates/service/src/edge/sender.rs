@@ -16,6 +16,7 @@ use crate::edge::receiver::unexpected;
 use crate::edge::router::{PendingCall, Route, Router, not_found};
 use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
 use crate::exchange::Failed;
+use crate::history::{Attribution, Deed};
 
 /// First pause before what came back is sent again.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
@@ -29,6 +30,8 @@ pub struct Sender {
     router: Arc<Router>,
     admission: Arc<Admission>,
     name: Arc<str>,
+    /// On whose behalf it sends.
+    by: Attribution,
     route: Route,
     numbering: Numbering,
     batches: VecDeque<Batch>,
@@ -90,6 +93,7 @@ impl Sender {
         name: Arc<str>,
         route: Route,
         producer: Option<u64>,
+        by: Attribution,
     ) -> Sender {
         let numbering = match producer {
             Some(producer) => Numbering::Client { producer },
@@ -99,6 +103,7 @@ impl Sender {
             router: router.clone(),
             admission: admission.clone(),
             name,
+            by,
             route,
             numbering,
             batches: VecDeque::new(),
@@ -192,6 +197,7 @@ impl Sender {
             Ok(Ok(Ok(answer))) => BatchState::Done(match answer.outcome {
                 Outcome::Sent { sequences } => {
                     self.accepted = true;
+                    self.by.note_numbers(Deed::Sent, self.name.clone(), &sequences);
                     Ok(sequences)
                 }
                 Outcome::Refused(refusal) => Err(Error::new(refusal, self.name.clone())),

@@ -19,6 +19,7 @@ use crate::edge::receiver::{Next, ReceiveMode, Receiver, Refusals, Terms, unexpe
 use crate::edge::router::{Hold, Router, not_found};
 use crate::error::{Error, Result};
 use crate::exchange::{Read, ReadAnswer, Received, Wanted};
+use crate::history::Attribution;
 
 /// A session that was accepted.
 pub struct Accepted {
@@ -31,6 +32,7 @@ pub struct Accepted {
 #[derive(Clone, Copy)]
 pub struct Sessions<'a> {
     pub(super) router: &'a Arc<Router>,
+    pub(super) by: &'a Attribution,
     pub(super) hold: Hold,
 }
 
@@ -59,7 +61,7 @@ impl Sessions<'_> {
             Outcome::Accepted { token, until } => {
                 let route = self.router.route(queue, self.router.deadline()).await?;
                 let wanted = Some(Wanted::Held(token.clone()));
-                let terms = Terms { sub, mode, hold: self.hold };
+                let terms = Terms { sub, mode, hold: self.hold, by: self.by.clone() };
                 let receiver =
                     Receiver::attach(self.router.clone(), queue.into(), route, terms, 0, wanted);
                 Ok(Accepted { token, until, receiver })
@@ -79,7 +81,7 @@ impl Sessions<'_> {
     ) -> Result<Accepted> {
         let route = self.router.route(queue, self.router.deadline()).await?;
         let wanted = Some(Wanted::Next);
-        let terms = Terms { sub, mode, hold: self.hold };
+        let terms = Terms { sub, mode, hold: self.hold, by: self.by.clone() };
         let mut receiver =
             Receiver::attach(self.router.clone(), queue.into(), route, terms, 0, wanted);
         // At least as long as an answer takes where one is free.
@@ -177,7 +179,7 @@ impl Sessions<'_> {
         let command = Command::Session(SessionCommand::ReceiveDeferred(receive));
         let answer =
             self.router.execute(queue, command, Caller::Edge, self.router.deadline()).await?;
-        acquired(self.router, queue, SubQueue::Main, mode, answer).await
+        acquired(self.router, self.by, queue, SubQueue::Main, mode, answer).await
     }
 
     /// PEEK-9.

@@ -29,6 +29,7 @@ pub(crate) struct MessageSearch {
 pub(crate) struct Looked {
     pub events: Vec<MessageEvent>,
     pub ranges: Vec<v1::HistoryRange>,
+    pub actors: Vec<v1::NotedActor>,
     pub more: bool,
 }
 
@@ -39,6 +40,7 @@ impl Looked {
         let mut entries: BTreeMap<(u32, u64), Vec<MessageEvent>> = BTreeMap::new();
         for answer in answers {
             looked.ranges.extend(answer.ranges);
+            looked.actors.extend(answer.actors);
             looked.more |= answer.more;
             let mut told: BTreeMap<(u32, u64), Vec<MessageEvent>> = BTreeMap::new();
             for event in answer.events {
@@ -181,19 +183,12 @@ impl MessageSearch {
             false => Vec::new(),
         };
         let shown = meant.into_iter().filter(|life| is_here(life) || life.is_handed_on());
-        let step = |life: &Life, event: &MessageEvent| {
-            let mut event = event.clone();
-            // Whoever has it settles: that takes more than the right to listen to this entity.
-            if let Some(Step::Locked(locked)) = &mut event.step
-                && !self.follow
-            {
-                locked.lock_token.clear();
-            }
-            let message_id = life.message_id().unwrap_or_default().to_owned();
-            v1::MessageStep { event: Some(event), message_id }
-        };
-        let steps = shown.flat_map(|life| life.events.iter().map(move |event| step(life, event)));
-        let mut steps: Vec<v1::MessageStep> = steps.collect();
+        let actors = Actors::of(&looked.actors);
+        let mut steps: Vec<v1::MessageStep> = shown.flat_map(|life| life.steps(&actors)).collect();
+        // Who settles has the token, and keys are named to whoever may do more than listen to this entity.
+        if !self.follow {
+            steps.iter_mut().for_each(conceal);
+        }
         // Of one entity they stay as they were.
         steps.sort_by_key(|step| step.event.as_ref().map(|event| event.at_ms));
         let more = looked.more || steps.len() > self.steps_max;
@@ -236,6 +231,18 @@ struct Life {
 impl Life {
     fn message_id(&self) -> Option<&str> {
         self.accepted.as_ref().map(|of| of.message_id.as_str()).filter(|id| !id.is_empty())
+    }
+
+    /// Each with whose request it was.
+    fn steps(&self, actors: &Actors<'_>) -> Vec<v1::MessageStep> {
+        let message_id = self.message_id().unwrap_or_default();
+        let mut token = "";
+        let step = |event| {
+            let by = actors.who(&self.entity, event, &mut token).cloned();
+            let message_id = message_id.to_owned();
+            v1::MessageStep { event: Some(event.clone()), message_id, by }
+        };
+        self.events.iter().map(step).collect()
     }
 
     /// Whether it came from another entity, or went to one.
@@ -311,6 +318,76 @@ fn ends(step: Option<&Step>) -> bool {
             | Step::DeadLettered(_),
         )
         | None => false,
+    }
+}
+
+/// Takes out what only some may know.
+fn conceal(step: &mut v1::MessageStep) {
+    step.by = None;
+    if let Some(Step::Locked(locked)) = step.event.as_mut().and_then(|event| event.step.as_mut()) {
+        locked.lock_token.clear();
+    }
+}
+
+/// Who asked for what: by the entity in lower case, the number, what it was, and the lock.
+struct Actors<'a>(HashMap<(String, u64, v1::NotedDeed, &'a str), &'a v1::MessageActor>);
+
+impl<'a> Actors<'a> {
+    fn of(noted: &'a [v1::NotedActor]) -> Actors<'a> {
+        let entry = |noted: &'a v1::NotedActor| {
+            let entity = noted.entity.to_ascii_lowercase();
+            let token = noted.lock_token.as_str();
+            Some(((entity, noted.sequence_number, noted.deed(), token), noted.actor.as_ref()?))
+        };
+        Actors(noted.iter().filter_map(entry).collect())
+    }
+
+    /// Whose request a step comes from; none where the broker did it by itself. `token`: of the lock that the message
+    /// is under, from step to step.
+    fn who<'e>(
+        &self,
+        entity: &str,
+        event: &'e MessageEvent,
+        token: &mut &'e str,
+    ) -> Option<&'a v1::MessageActor> {
+        let (deed, lock) = match event.step.as_ref()? {
+            Step::Accepted(of) if of.hops == 0 && of.published_as.is_none() => {
+                (v1::NotedDeed::Sent, "")
+            }
+            Step::Cancelled(_) => (v1::NotedDeed::Cancelled, ""),
+            Step::Locked(of) => {
+                *token = &of.lock_token;
+                (v1::NotedDeed::Received, *token)
+            }
+            Step::LockRenewed(_) => (v1::NotedDeed::Renewed, *token),
+            Step::Completed(_)
+            | Step::Abandoned(_)
+            | Step::Released(_)
+            | Step::Deferred(_)
+            | Step::DeadLettered(_) => (v1::NotedDeed::Settled, std::mem::take(token)),
+            Step::Accepted(_)
+            | Step::Activated(_)
+            | Step::LockLapsed(_)
+            | Step::Expired(_)
+            | Step::Deleted(_)
+            | Step::Forwarded(_)
+            | Step::EntityDeleted(_)
+            | Step::Published(_) => {
+                *token = "";
+                return None;
+            }
+        };
+        let is_known = !lock.is_empty() || !is_of_lock(deed);
+        let entity = entity.to_ascii_lowercase();
+        is_known.then(|| self.0.get(&(entity, event.sequence_number, deed, lock)).copied())?
+    }
+}
+
+fn is_of_lock(deed: v1::NotedDeed) -> bool {
+    use v1::NotedDeed::{Cancelled, Received, Renewed, Sent, Settled, Unspecified};
+    match deed {
+        Received | Settled | Renewed => true,
+        Sent | Cancelled | Unspecified => false,
     }
 }
 

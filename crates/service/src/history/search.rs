@@ -9,6 +9,7 @@ use replication::{MessageHistory, RecordedRange};
 use wire::history::is_of;
 use wire::v1;
 
+use super::actors::ActorNotes;
 use super::recorded_event;
 
 /// Most steps that one node tells, the latest ones, and most bytes of them: an answer may have 24 MiB.
@@ -58,7 +59,12 @@ impl Search {
     }
 
     /// Looks through all that is recorded, or as far as there is time.
-    pub fn run(mut self, recorded: &MessageHistory, until: Instant) -> v1::AskHistoryResponse {
+    pub fn run(
+        mut self,
+        recorded: &MessageHistory,
+        notes: Option<&ActorNotes>,
+        until: Instant,
+    ) -> v1::AskHistoryResponse {
         let ranges = recorded.ranges();
         for range in &ranges {
             let mut next = range.first_index;
@@ -78,9 +84,18 @@ impl Search {
             }
         }
         self.steps.keep_latest();
+        // By the names that clients have for entities, which differ in case.
+        let is_meant = |entity: &str, number: u64| {
+            let entities = self.places.get(&number).into_iter().flatten();
+            entities.into_iter().any(|it| it.eq_ignore_ascii_case(entity))
+        };
+        let (actors, is_all) = match notes {
+            Some(notes) if !self.places.is_empty() => notes.find(is_meant, until),
+            Some(_) | None => (Vec::new(), true),
+        };
         let Steps { found: events, more, .. } = self.steps;
         let ranges = ranges.into_iter().map(shown).collect();
-        v1::AskHistoryResponse { recorded: true, events, ranges, more }
+        v1::AskHistoryResponse { recorded: true, events, ranges, more: more || !is_all, actors }
     }
 
     fn wants(&mut self, event: &MessageEvent) -> bool {

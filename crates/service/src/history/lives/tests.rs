@@ -217,3 +217,57 @@ fn hist_7_whoever_does_not_say_what_he_looks_for_is_refused() {
         assert!(MessageSearch::of(asked).is_err());
     }
 }
+
+fn locked(nonce: u64) -> LifeStep {
+    let (until, receiver) = (Timestamp(9), domain::ReceiverId::new(1, None, 1, 1));
+    LifeStep::Locked { nonce, until, delivery_count: 0, receiver }
+}
+
+/// Each row: what happened, and who is said to have done it.
+#[test]
+fn hist_8_a_step_is_told_with_who_asked_for_it_and_no_other() {
+    let token = |nonce| domain::LockToken { sequence: SequenceNumber(1), nonce }.to_string();
+    let noted = |deed: v1::NotedDeed, nonce: u64, who: &str| v1::NotedActor {
+        // As a client wrote it.
+        entity: "Q".to_owned(),
+        sequence_number: 1,
+        deed: deed.into(),
+        lock_token: if nonce == 0 { String::new() } else { token(nonce) },
+        actor: Some(v1::MessageActor { connection: who.to_owned(), key_name: String::new() }),
+    };
+    let actors = || {
+        vec![
+            noted(v1::NotedDeed::Sent, 0, "sender"),
+            noted(v1::NotedDeed::Received, 5, "first"),
+            noted(v1::NotedDeed::Renewed, 5, "renewer"),
+            noted(v1::NotedDeed::Settled, 5, "first"),
+            noted(v1::NotedDeed::Received, 6, "second"),
+            noted(v1::NotedDeed::Settled, 6, "late"),
+        ]
+    };
+    let renewed = LifeStep::LockRenewed { until: Timestamp(9) };
+    let lapsed = LifeStep::LockLapsed { until: Timestamp(9), delivery_count: 1 };
+    let dead = || LifeStep::DeadLettered { reason: "".into(), description: "".into(), due: None };
+    for (steps, expected) in [
+        (
+            vec![accepted("a", 0), locked(5), renewed, COMPLETED],
+            &["sender", "first", "renewer", "first"][..],
+        ),
+        // Forwarded from elsewhere: nobody sent it here.
+        (vec![accepted("a", 1), locked(7)], &["", ""]),
+        (vec![accepted("a", 0), locked(5), dead()], &["sender", "first", "first"]),
+        // It lapsed: whoever comes too late has done nothing.
+        (vec![accepted("a", 0), locked(6), lapsed, dead()], &["sender", "second", "", ""]),
+    ] {
+        let events = steps.into_iter().zip(1..).map(|(step, at)| event(at, "q", 1, step));
+        let events = events.collect();
+        let answer = v1::AskHistoryResponse { actors: actors(), ..answer(events) };
+        let looked = Looked::merged(vec![answer]);
+        for (follow, is_told) in [(true, true), (false, false)] {
+            let told = search("q", id("a"), follow).told(&looked);
+            let by = told.steps.iter().map(|step| step.by.clone().unwrap_or_default().connection);
+            let expected = expected.iter().map(|who| if is_told { *who } else { "" });
+            assert_eq!(by.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        }
+    }
+}
