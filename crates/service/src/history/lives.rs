@@ -178,7 +178,7 @@ impl MessageSearch {
         let lives = lives(&looked.events);
         let is_here = |life: &&Life| is_of(&life.entity, &self.entity);
         let meant = self.meant(&lives);
-        let meant = match meant.iter().any(|life| is_here(&life)) {
+        let meant = match meant.iter().any(is_here) {
             true => meant,
             false => Vec::new(),
         };
