@@ -171,7 +171,8 @@ await check("pages are accessible in both themes", async () => {
   for (const path of ["/console", "/console/queues", "/console/entity?queue=orders", "/console/messages?queue=orders",
     "/console/send?queue=orders", "/console/filter-tester?queue=orders&expression=1%3D1", "/console/purge?queue=orders",
     "/console/development", "/console/new?kind=topic", "/console/connections",
-    "/console/connections/close?id=1-000000-1"]) await accessible(path);
+    "/console/connections/close?id=1-000000-1",
+    "/console/history?queue=orders&by=number&id=1"]) await accessible(path);
   await accessible("/console/sign-in", secured);
   assert.deepEqual(faults, []);
 });

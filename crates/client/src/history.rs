@@ -39,11 +39,6 @@ impl Client {
         Ok(HistoryReader { client: self.clone(), next })
     }
 
-    /// Reads what happened to messages from where the record begins: all that any replica still has.
-    pub fn whole_history(&self) -> HistoryReader {
-        HistoryReader { client: self.clone(), next: BTreeMap::new() }
-    }
-
     /// What nodes recorded of some messages, put together by the one that is asked. It names those that did not
     /// answer it.
     ///

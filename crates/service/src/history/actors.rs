@@ -57,18 +57,18 @@ pub(crate) struct ActorNotes {
     node: u64,
     bytes_max: usize,
     keep: Duration,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptNotes>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct KeptNotes {
     notes: VecDeque<ActorNote>,
     /// How many came before the first.
     gone: u64,
     bytes: usize,
 }
 
-impl Kept {
+impl KeptNotes {
     fn pop(&mut self) -> Option<ActorNote> {
         let note = self.notes.pop_front()?;
         self.gone += 1;
