@@ -49,8 +49,8 @@ for life in '' --storm --topics '--storm --nodes 5'; do
   # shellcheck disable=SC2086
   "$simulation" $life --swarm --seeds 200 --minutes "$share"
 done
-share=$((minutes / 4))
-for life in '' '--spares 1'; do
+share=$((minutes / 6))
+for life in '' '--spares 1' '--naps 6'; do
   say "replication as it is, $share minutes${life:+, with $life}"
   # shellcheck disable=SC2086
   "$simulation-raft" $life --seeds 40 --minutes "$share"

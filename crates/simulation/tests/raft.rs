@@ -49,11 +49,23 @@ fn lives_hold_in_which_replicas_move() {
     assert!(report.moves >= seeds, "{report}");
 }
 
+/// Nobody campaigns in a group that sleeps, a leader that dies or falls silent meanwhile is replaced, and the group wakes.
+#[test]
+fn groups_sleep_through_nothing_that_matters() {
+    let seeds = 12;
+    let options = RealOptions { seconds: 5, naps: 4, ..RealOptions::default() };
+    let (report, violations) = run_many(program(), 0..seeds, &options);
+    println!("{report}");
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
+    assert_eq!(report.naps, seeds * options.naps);
+}
+
 /// A bug breaks one of these invariants before so many lives are over. The first is one of those that
 /// showed it when this was written.
 fn is_found(bug: Planted, first: u64, by: &[&str]) {
     let spares = u64::from(bug == Planted::LeavesUnasked);
-    let options = RealOptions { spares, bug: Some(bug), ..RealOptions::default() };
+    let naps = u64::from(bug == Planted::KeepsLease);
+    let options = RealOptions { spares, naps, bug: Some(bug), ..RealOptions::default() };
     let mut found = Vec::new();
     for from in (first..first + SEEDS_MAX).step_by(4) {
         let (_, violations) = run_many(program(), from..from + 4, &options);
@@ -101,4 +113,9 @@ fn a_log_that_is_forgotten_before_the_rows_are_flushed_is_missed() {
 #[test]
 fn a_replica_that_leaves_before_its_group_let_it_is_missed() {
     is_found(Planted::LeavesUnasked, 0, &["settled", "lost", "replicas", "running"]);
+}
+
+#[test]
+fn a_lease_that_outlasts_its_leader_is_missed() {
+    is_found(Planted::KeepsLease, 0, &["succeeded", "settled"]);
 }

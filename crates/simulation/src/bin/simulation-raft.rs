@@ -21,6 +21,9 @@ struct RaftArgs {
     /// Seconds of trouble in each run, in the cluster's time.
     #[arg(long, default_value_t = RealOptions::default().seconds)]
     seconds: u64,
+    /// How often the group sleeps after that, and its leader meets a fault.
+    #[arg(long, default_value_t = RealOptions::default().naps)]
+    naps: u64,
     /// A mistake to plant, to see which invariant finds it.
     #[arg(long, value_enum)]
     bug: Option<Planted>,
@@ -30,8 +33,8 @@ struct RaftArgs {
 }
 
 fn main() -> ExitCode {
-    let RaftArgs { seeds, nodes, spares, seconds, bug, here } = RaftArgs::parse();
-    let options = RealOptions { nodes, spares, seconds, bug };
+    let RaftArgs { seeds, nodes, spares, seconds, naps, bug, here } = RaftArgs::parse();
+    let options = RealOptions { nodes, spares, seconds, naps, bug };
     if here {
         let held = real::tell(seeds.first(), &options);
         return if held { ExitCode::SUCCESS } else { ExitCode::FAILURE };

@@ -46,9 +46,10 @@ pub struct RealCluster {
     pub faults: Faults,
     clients: Vec<RealClient>,
     consumers: Vec<Consumer>,
-    ledger: Ledger,
+    pub ledger: Ledger,
     dir: PathBuf,
-    peace: bool,
+    /// Clients finish what they began, and begin nothing.
+    pub peace: bool,
 }
 
 impl RealCluster {
@@ -93,14 +94,22 @@ impl RealCluster {
             self.trouble();
             self.step()?;
         }
-        self.mend();
-        self.peace = true;
-        self.pass(HEAL_MS, "settled", RealCluster::is_settled)?;
+        self.settle()?;
+        for _ in 0..self.options.naps {
+            self.nap()?;
+        }
         self.account();
         self.sound()?;
         self.report.seconds = self.now / 1_000;
         self.report.digest = self.watch.digest();
         Ok(self.report)
+    }
+
+    /// Nothing is asked any more, and trouble ends.
+    pub fn settle(&mut self) -> Result<(), Broken> {
+        self.mend();
+        self.peace = true;
+        self.pass(HEAL_MS, "settled", RealCluster::is_settled)
     }
 
     /// Steps until something holds, which it must in time.
@@ -122,7 +131,7 @@ impl RealCluster {
         Ok(())
     }
 
-    fn step(&mut self) -> Result<(), Broken> {
+    pub fn step(&mut self) -> Result<(), Broken> {
         self.now += STEP_MS;
         self.watch.tick(self.now);
         self.network.tick(self.now);
@@ -159,7 +168,7 @@ impl RealCluster {
         }
     }
 
-    fn sound(&self) -> Result<(), Broken> {
+    pub fn sound(&self) -> Result<(), Broken> {
         self.watch.broken().map_or(Ok(()), Err)
     }
 

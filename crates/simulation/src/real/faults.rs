@@ -194,7 +194,7 @@ impl RealCluster {
         (node + self.random.below(nodes - 1)) % nodes + 1
     }
 
-    fn crash(&mut self, number: u64, power: bool) {
+    pub fn crash(&mut self, number: u64, power: bool) {
         let Some(node) = self.nodes.get_mut(&number) else { return };
         if node.process.is_none() {
             return;

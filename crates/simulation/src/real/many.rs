@@ -16,10 +16,13 @@ const LIFE_MAX: Duration = Duration::from_secs(600);
 impl RealOptions {
     /// What the command line is told to run such a life.
     pub fn flags(&self) -> Vec<String> {
-        let RealOptions { nodes, spares, seconds, bug } = self;
+        let RealOptions { nodes, spares, seconds, naps, bug } = self;
         let mut flags = vec![format!("--nodes={nodes}"), format!("--seconds={seconds}")];
         if *spares > 0 {
             flags.push(format!("--spares={spares}"));
+        }
+        if *naps > 0 {
+            flags.push(format!("--naps={naps}"));
         }
         if let Some(bug) = bug.and_then(|bug| bug.to_possible_value()) {
             flags.push(format!("--bug={}", bug.get_name()));

@@ -43,6 +43,7 @@ mod cluster;
 mod faults;
 
 mod many;
+mod naps;
 mod reconciler;
 mod report;
 
@@ -74,6 +75,8 @@ pub enum Planted {
     ForgetsUnflushed,
     /// A replica that shall be elsewhere is forgotten before its group goes on without it.
     LeavesUnasked,
+    /// A leader that is not heard any more is taken for alive, for hours.
+    KeepsLease,
 }
 
 /// What kind of life it is.
@@ -85,12 +88,14 @@ pub struct RealOptions {
     pub spares: u64,
     /// Seconds of trouble, in the cluster's time; then faults end.
     pub seconds: u64,
+    /// How often the group sleeps after that, and its leader meets a fault.
+    pub naps: u64,
     pub bug: Option<Planted>,
 }
 
 impl Default for RealOptions {
     fn default() -> RealOptions {
-        RealOptions { nodes: 3, spares: 0, seconds: 40, bug: None }
+        RealOptions { nodes: 3, spares: 0, seconds: 40, naps: 0, bug: None }
     }
 }
 

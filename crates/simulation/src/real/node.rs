@@ -9,7 +9,7 @@ use std::time::Duration;
 use domain::{Effect, GroupId};
 use replication::{
     Channel, Clocks, Config, Error, GroupStatus, Incoming, Leadership, Limits, NodeDescription,
-    Observer, Replication,
+    Observer, Replication, Timings,
 };
 use store::{DataDir, Identity, LogStore, Options, RowStore};
 use tokio::runtime::{Builder, Runtime};
@@ -38,6 +38,8 @@ const CLUSTER_ID: u128 = 7;
 /// What cached rows may take, drawn for each process: nothing, so that every entry is written and
 /// can be compared; little; and as much as nodes of a real cluster let them.
 const ROW_CACHE_BYTES_MAX: [usize; 3] = [0, 16 << 10, 48 << 20];
+/// Of a node that takes whom it heard once for alive ([`Planted::KeepsLease`]).
+const KEPT_LEASE: Duration = Duration::from_secs(3_600);
 /// Nodes ask each other for their clocks so often, as they do under a service.
 const CLOCKS_EVERY: Duration = Duration::from_secs(1);
 
@@ -145,7 +147,12 @@ impl RealNode {
         let peers: BTreeMap<u64, String> =
             numbers.iter().map(|node| (*node, address(*node).to_string())).collect();
         let leaderships = Arc::new(Leaderships::default());
+        let mut timings = Timings::default();
+        if self.bug == Some(Planted::KeepsLease) {
+            timings.election_max = KEPT_LEASE;
+        }
         let config = Config {
+            timings,
             data: Some(data.clone()),
             cluster_id: "simulated".to_owned(),
             limits: LIMITS,

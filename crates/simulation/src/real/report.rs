@@ -26,6 +26,7 @@ pub struct RealReport {
     pub stops: u64,
     pub returns: u64,
     pub moves: u64,
+    pub naps: u64,
 }
 
 const DIGEST: &str = "digest";
@@ -33,9 +34,11 @@ const DIGEST: &str = "digest";
 const UNKNOWN: &str = "unknown";
 /// Only where there are spare nodes.
 const MOVES: &str = "replicas moved";
+/// Only where it is asked for.
+const NAPS: &str = "naps";
 
 impl RealReport {
-    fn counts(&mut self) -> [(&'static str, &mut u64); 18] {
+    fn counts(&mut self) -> [(&'static str, &mut u64); 19] {
         [
             ("seconds", &mut self.seconds),
             ("entries", &mut self.entries),
@@ -55,13 +58,14 @@ impl RealReport {
             ("stops in order", &mut self.stops),
             ("nodes rebuilt", &mut self.returns),
             (MOVES, &mut self.moves),
+            (NAPS, &mut self.naps),
         ]
     }
 
     /// What many runs together must have seen, per run on average. Names what fell short.
     pub fn shortfalls(mut self, seeds: u64) -> Vec<String> {
         let counts = self.counts().into_iter();
-        let counts = counts.filter(|(name, _)| ![UNKNOWN, MOVES].contains(name));
+        let counts = counts.filter(|(name, _)| ![UNKNOWN, MOVES, NAPS].contains(name));
         let short = counts.filter(|(_, count)| **count < seeds / 2);
         short.map(|(name, count)| format!("{name}: {count}, in {seeds} runs")).collect()
     }
