@@ -85,7 +85,7 @@ impl fmt::Debug for Proof {
 }
 
 /// When silence counts as death. A follower that hears nothing campaigns after `election_max` (the
-/// leader's lease) and a random time between `election_min` and `election_max`; that sum is the
+/// leader's lease) and its turn, which lies between `election_min` and `election_max`; that sum is the
 /// outage when a leader falls silent. One whose process has ended, as its machine says, is replaced at once, and one
 /// that hears no majority gives way after `election_max` and a moment.
 #[derive(Clone, Copy, Debug, PartialEq)]

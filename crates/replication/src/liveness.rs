@@ -16,6 +16,7 @@ use openraft::async_runtime::watch::WatchReceiver;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use crate::group::election::{Turn, turn};
 use crate::group::{Group, Groups};
 use crate::peer::connection::Peers;
 use crate::peer::heartbeats;
@@ -24,7 +25,7 @@ use crate::raft::{Vote, record};
 use crate::{Timings, member};
 
 /// Of a heartbeat's interval: how finely silence is measured.
-const LOOKS_PER_HEARTBEAT: u32 = 3;
+const LOOKS_PER_HEARTBEAT: u32 = 6;
 /// What is not answered within so many intervals is told anew.
 const ANSWER_HEARTBEATS: u32 = 2;
 /// A group whose log has grown so lately is called by Raft as well, so that the next proposal need not wait until a majority
@@ -62,7 +63,7 @@ impl Liveness {
             sleep_until(look_at).await;
             let now = Instant::now();
             // Whoever stood still heard nobody, and nobody was silent for that.
-            let stood_still = (now - look_at).saturating_sub(finest * 2);
+            let stood_still = (now - look_at).saturating_sub(self.timings.heartbeat / 2);
             let calls = now >= calls_at;
             if calls {
                 calls_at = now + self.timings.heartbeat;
@@ -88,7 +89,8 @@ impl Liveness {
                         self.beat(group, vote, now, &mut beats).await;
                     }
                 }
-                Standing::MayLead { alone } => {
+                Standing::MayLead { alone, turn } => {
+                    group.timer.take_turn(turn);
                     if group.timer.campaigns(now) {
                         // An error means that the replica has stopped.
                         drop(group.raft.trigger().elect(!alone).await);
@@ -183,6 +185,7 @@ enum Standing {
     /// It votes. `alone`: nobody else does.
     MayLead {
         alone: bool,
+        turn: Turn,
     },
     Hears,
 }
@@ -199,7 +202,10 @@ impl Standing {
         match effective || server.committed_membership_config.voter_ids().any(votes) {
             true => {
                 let alone = effective && server.membership_config.voter_ids().count() == 1;
-                Standing::MayLead { alone }
+                let others = |id: &u64| Some(*id) != server.current_leader;
+                let survivors: Vec<u64> =
+                    server.membership_config.voter_ids().filter(others).collect();
+                Standing::MayLead { alone, turn: turn(group.id, &survivors, group.replica_id) }
             }
             false => Standing::Hears,
         }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::GroupId;
 use parking_lot::Mutex;
-use rand::RngExt;
 use tokio::time::Instant;
 
 use crate::Timings;
@@ -26,8 +26,13 @@ struct State {
     leased_until: Option<Instant>,
     /// From here on silence counts.
     since: Instant,
-    /// How much of it is borne, drawn anew for each campaign: so that two replicas do not take each other's votes twice.
-    patience: Duration,
+    /// How much of it is borne: until this replica's turn among those that may campaign, which lie evenly between the two
+    /// election timeouts, and a random part of the time to the next turn. So two do not take each other's votes, and if they
+    /// do, not again.
+    turn: Turn,
+    jitter: f64,
+    /// It has just started, and asks soon.
+    starts: bool,
     /// A voter has more of the log: those that have are to campaign first (openraft's `smaller_log_timeout`).
     defers: bool,
 }
@@ -35,7 +40,16 @@ struct State {
 impl State {
     fn due(&self, timings: Timings) -> Instant {
         let deferred = if self.defers { timings.election_max * 2 } else { Duration::ZERO };
-        self.since + self.patience + deferred
+        self.since + self.patience(timings) + deferred
+    }
+
+    fn patience(&self, timings: Timings) -> Duration {
+        if self.starts {
+            return timings.heartbeat.mul_f64(self.jitter);
+        }
+        let Turn { place, of } = self.turn;
+        let to_next = timings.election_max.saturating_sub(timings.election_min) / of.max(1);
+        timings.election_min + to_next * place + (to_next / 2).mul_f64(self.jitter)
     }
 }
 
@@ -43,8 +57,15 @@ impl ElectionTimer {
     /// A replica that starts does not know since when nobody leads, and asks soon: while somebody does, it is refused.
     pub fn new(timings: Timings) -> ElectionTimer {
         let now = Instant::now();
-        let patience = rand::rng().random_range(Duration::ZERO..=timings.heartbeat);
-        let state = State { heard: now, leased_until: None, since: now, patience, defers: false };
+        let state = State {
+            heard: now,
+            leased_until: None,
+            since: now,
+            turn: Turn { place: 0, of: 1 },
+            jitter: rand::random(),
+            starts: true,
+            defers: false,
+        };
         ElectionTimer(Arc::new(Shared { timings, state: Mutex::new(state) }))
     }
 
@@ -52,10 +73,7 @@ impl ElectionTimer {
     pub fn hear(&self, now: Instant) {
         let until = now + self.0.timings.election_max;
         let mut state = self.0.state.lock();
-        if state.leased_until.is_none() {
-            // Perhaps for the first time: from here on silence is borne for longer.
-            state.patience = drawn(self.0.timings);
-        }
+        state.starts = false;
         (state.heard, state.since, state.leased_until) = (now, until, Some(until));
     }
 
@@ -90,6 +108,11 @@ impl ElectionTimer {
         self.0.state.lock().defers = true;
     }
 
+    /// When it is this replica's turn, should the leader fall silent.
+    pub fn take_turn(&self, turn: Turn) {
+        self.0.state.lock().turn = turn;
+    }
+
     /// When it is time to ask for votes, as far as is known now.
     pub fn due(&self) -> Instant {
         self.0.state.lock().due(self.0.timings)
@@ -102,21 +125,35 @@ impl ElectionTimer {
             return false;
         }
         state.since = now;
-        state.patience = drawn(self.0.timings);
-        state.defers = false;
+        state.jitter = rand::random();
+        (state.starts, state.defers) = (false, false);
         true
     }
 }
 
-fn drawn(timings: Timings) -> Duration {
-    rand::rng().random_range(timings.election_min..=timings.election_max)
+/// When one of several voters asks for votes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// From 0.
+    pub place: u32,
+    /// How many there are.
+    pub of: u32,
+}
+
+/// Different groups begin with different survivors, so that they do not all fall to one.
+pub(crate) fn turn(group: GroupId, survivors: &[u64], id: u64) -> Turn {
+    let count = survivors.len().max(1);
+    let own = survivors.iter().position(|survivor| *survivor == id).unwrap_or_default();
+    let place = (own + usize::from(group.0)) % count;
+    let of = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    Turn { place: of(place), of: of(count) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Every random time is 600 ms, the lease as long.
+    /// Both election timeouts are 600 ms, so that nothing is left to chance, and the lease as long.
     fn timer() -> (ElectionTimer, impl Fn(u64) -> Instant) {
         let ms = Duration::from_millis;
         let timings = Timings { heartbeat: ms(0), election_min: ms(600), election_max: ms(600) };
@@ -135,6 +172,37 @@ mod tests {
         assert_eq!([1_899, 1_900].map(|ms| timer.campaigns(at(ms))), [false, true], "and again");
         timer.hear(at(1_950));
         assert!(!timer.campaigns(at(3_149)), "somebody leads");
+    }
+
+    #[test]
+    fn survivors_take_turns_and_groups_begin_with_different_ones() {
+        let survivors = [4, 7, 9];
+        let places = |group| survivors.map(|id| turn(GroupId(group), &survivors, id).place);
+        assert_eq!(places(0), [0, 1, 2]);
+        assert_eq!(places(1), [1, 2, 0]);
+        assert_eq!(places(3), places(0));
+        assert_eq!(turn(GroupId(5), &[4], 4), Turn { place: 0, of: 1 });
+    }
+
+    #[test]
+    fn turns_lie_between_the_timeouts_and_do_not_overlap() {
+        let timings = Timings::default();
+        let patience = |place, jitter| {
+            let state = State {
+                heard: Instant::now(),
+                leased_until: None,
+                since: Instant::now(),
+                turn: Turn { place, of: 2 },
+                jitter,
+                starts: false,
+                defers: false,
+            };
+            state.patience(timings).as_millis()
+        };
+        assert_eq!(
+            [(0, 0.0), (0, 1.0), (1, 0.0), (1, 1.0)].map(|(p, j)| patience(p, j)),
+            [600, 650, 700, 750]
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use openraft::raft::TransferLeaderRequest;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 
-use super::election::ElectionTimer;
+use super::election::{ElectionTimer, turn};
 use super::lease::Lease;
 use crate::member;
 use crate::raft::{Raft, Vote};
@@ -106,7 +106,7 @@ impl Succession {
             {
                 return;
             }
-            wait = STAGGER * turn.survivors;
+            wait = STAGGER * turn.of;
         }
     }
 
@@ -180,37 +180,5 @@ impl Succession {
             .voter_ids()
             .filter(|voter| *voter != self.id)
             .max_by_key(|voter| matched(voter).map(|log_id| log_id.index))
-    }
-}
-
-/// When one of several survivors asks for votes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Turn {
-    /// From 0.
-    place: u32,
-    survivors: u32,
-}
-
-/// Different groups begin with different survivors, so that they do not all fall to one.
-fn turn(group: GroupId, survivors: &[u64], id: u64) -> Turn {
-    let count = survivors.len().max(1);
-    let own = survivors.iter().position(|survivor| *survivor == id).unwrap_or_default();
-    let place = (own + usize::from(group.0)) % count;
-    let of = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    Turn { place: of(place), survivors: of(count) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn survivors_take_turns_and_groups_begin_with_different_ones() {
-        let survivors = [4, 7, 9];
-        let places = |group| survivors.map(|id| turn(GroupId(group), &survivors, id).place);
-        assert_eq!(places(0), [0, 1, 2]);
-        assert_eq!(places(1), [1, 2, 0]);
-        assert_eq!(places(3), places(0));
-        assert_eq!(turn(GroupId(5), &[4], 4), Turn { place: 0, survivors: 1 });
     }
 }
