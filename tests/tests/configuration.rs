@@ -4,6 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
+use client::Message;
 use mayfly_tests::{Cluster, Settings};
 use nix::sys::signal::Signal;
 
@@ -29,6 +30,14 @@ async fn log_levels_change_on_sighup_and_by_themselves_and_a_wrong_one_changes_n
     let with = |filter: &str| fs::write(&path, format!("{base}\n[log]\nfilter = \"{filter}\"\n"));
     let lines = |cluster: &Cluster| cluster.node_log(1).matches(debug).count();
     ensure!(lines(&cluster) == 0, "it logs at info");
+    // A group that has nothing to do sleeps, and has nothing to say.
+    let client = cluster.client()?;
+    client.create_queue("q", Default::default()).await?;
+    let busy = tokio::spawn(async move {
+        while client.send("q", vec![Message::new("m")]).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
 
     with("info,openraft=debug")?;
     cluster.signal(1, Signal::SIGHUP)?;
@@ -47,5 +56,6 @@ async fn log_levels_change_on_sighup_and_by_themselves_and_a_wrong_one_changes_n
     let before = lines(&cluster);
     tokio::time::sleep(Duration::from_secs(1)).await;
     ensure!(lines(&cluster) == before, "debug is logged still");
+    ensure!(!busy.is_finished(), "it takes messages all the while");
     Ok(())
 }

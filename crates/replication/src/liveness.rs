@@ -81,15 +81,15 @@ impl Liveness {
             if !stood_still.is_zero() {
                 group.timer.excuse(stood_still);
             }
-            match Standing::of(group) {
-                Standing::Leads(vote) => {
+            match ReplicaRole::of(group) {
+                ReplicaRole::Leads(vote) => {
                     group.timer.restart(now);
                     group.confirmation.begin(vote, now);
                     if calls && group.confirmation.may_call(group.lease.length()) {
                         self.beat(group, vote, now, &mut beats).await;
                     }
                 }
-                Standing::MayLead { alone, turn } => {
+                ReplicaRole::MayLead { alone, turn } => {
                     group.timer.take_turn(turn);
                     if group.timer.campaigns(now) {
                         // An error means that the replica has stopped.
@@ -98,7 +98,7 @@ impl Liveness {
                     let own = group.timer.due();
                     due = Some(due.map_or(own, |due| due.min(own)));
                 }
-                Standing::Hears => (),
+                ReplicaRole::Hears => (),
             }
         }
         if calls {
@@ -180,7 +180,7 @@ impl Liveness {
 }
 
 /// What a replica is to its group.
-enum Standing {
+enum ReplicaRole {
     Leads(Vote),
     /// It votes. `alone`: nobody else does.
     MayLead {
@@ -190,12 +190,12 @@ enum Standing {
     Hears,
 }
 
-impl Standing {
-    fn of(group: &Group) -> Standing {
+impl ReplicaRole {
+    fn of(group: &Group) -> ReplicaRole {
         let server = group.raft.server_metrics();
         let server = server.borrow_watched();
         if server.state.is_leader() {
-            return Standing::Leads(server.vote);
+            return ReplicaRole::Leads(server.vote);
         }
         let votes = |id: u64| id == group.replica_id;
         let effective = server.membership_config.voter_ids().any(votes);
@@ -205,9 +205,9 @@ impl Standing {
                 let others = |id: &u64| Some(*id) != server.current_leader;
                 let survivors: Vec<u64> =
                     server.membership_config.voter_ids().filter(others).collect();
-                Standing::MayLead { alone, turn: turn(group.id, &survivors, group.replica_id) }
+                ReplicaRole::MayLead { alone, turn: turn(group.id, &survivors, group.replica_id) }
             }
-            false => Standing::Hears,
+            false => ReplicaRole::Hears,
         }
     }
 }

@@ -12,14 +12,14 @@ use crate::Timings;
 
 /// The timer of one replica, shared by what hears for it and what asks in its name.
 #[derive(Clone)]
-pub(crate) struct ElectionTimer(Arc<Shared>);
+pub(crate) struct ElectionTimer(Arc<TimerCore>);
 
-struct Shared {
+struct TimerCore {
     timings: Timings,
-    state: Mutex<State>,
+    state: Mutex<TimerState>,
 }
 
-struct State {
+struct TimerState {
     /// When a leader last called. At first, when the replica started.
     heard: Instant,
     /// Nobody is voted for before: a leader was heard lately.
@@ -37,7 +37,7 @@ struct State {
     defers: bool,
 }
 
-impl State {
+impl TimerState {
     fn due(&self, timings: Timings) -> Instant {
         let deferred = if self.defers { timings.election_max * 2 } else { Duration::ZERO };
         self.since + self.patience(timings) + deferred
@@ -57,7 +57,7 @@ impl ElectionTimer {
     /// A replica that starts does not know since when nobody leads, and asks soon: while somebody does, it is refused.
     pub fn new(timings: Timings) -> ElectionTimer {
         let now = Instant::now();
-        let state = State {
+        let state = TimerState {
             heard: now,
             leased_until: None,
             since: now,
@@ -66,7 +66,7 @@ impl ElectionTimer {
             starts: true,
             defers: false,
         };
-        ElectionTimer(Arc::new(Shared { timings, state: Mutex::new(state) }))
+        ElectionTimer(Arc::new(TimerCore { timings, state: Mutex::new(state) }))
     }
 
     /// The leader called, whom this replica follows or will at once.
@@ -188,7 +188,7 @@ mod tests {
     fn turns_lie_between_the_timeouts_and_do_not_overlap() {
         let timings = Timings::default();
         let patience = |place, jitter| {
-            let state = State {
+            let state = TimerState {
                 heard: Instant::now(),
                 leased_until: None,
                 since: Instant::now(),

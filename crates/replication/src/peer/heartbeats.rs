@@ -102,21 +102,21 @@ pub(crate) fn answer(
     let mut reply = v1::HeartbeatsReply::default();
     for beat in beats {
         match replica(&beat).and_then(|replica| hear(&replica, &beat, now)) {
-            Some(Heard { is_behind: false }) => (),
-            Some(Heard { is_behind: true }) => reply.behind.push(beat.group),
+            Some(Following { is_behind: false }) => (),
+            Some(Following { is_behind: true }) => reply.behind.push(beat.group),
             None => reply.apart.push(beat.group),
         }
     }
     reply
 }
 
-struct Heard {
+struct Following {
     /// It does not know yet that all is committed that is.
     is_behind: bool,
 }
 
 /// `None`: the replica does not follow this leader.
-fn hear(replica: &Group, beat: &v1::GroupHeartbeat, now: Instant) -> Option<Heard> {
+fn hear(replica: &Group, beat: &v1::GroupHeartbeat, now: Instant) -> Option<Following> {
     let vote = record::vote_from_proto(beat.vote?);
     let committed = {
         let metrics = replica.raft.metrics();
@@ -127,5 +127,5 @@ fn hear(replica: &Group, beat: &v1::GroupHeartbeat, now: Instant) -> Option<Hear
         metrics.cluster_committed
     };
     replica.hear(now, beat.held_by_all, Some(beat.confirmed_ms));
-    Some(Heard { is_behind: committed < beat.committed.map(record::log_id_from_proto) })
+    Some(Following { is_behind: committed < beat.committed.map(record::log_id_from_proto) })
 }

@@ -30,7 +30,7 @@ const LOOK_STILL: Duration = Duration::from_millis(750);
 const RECONCILE_EVERY: Duration = Duration::from_secs(5);
 
 /// What a look has found.
-enum Found {
+enum Shape {
     /// The cluster takes shape.
     Incomplete,
     /// All runs here that is to, and a leadership was handed over: there may be another.
@@ -74,17 +74,17 @@ impl Reconciler {
             // From before the look, so that no change is missed.
             let changes = router.local.replication.changes(GroupId::CATALOG);
             match (self.look().await, changes) {
-                (Found::Still, Some(mut changes)) => {
+                (Shape::Still, Some(mut changes)) => {
                     sleep(LOOK).await;
                     drop(timeout(LOOK_STILL, changes.changed()).await);
                 }
-                (Found::Still, None) | (Found::Moving, _) => sleep(LOOK).await,
-                (Found::Incomplete, _) => sleep(LOOK_EARLY).await,
+                (Shape::Still, None) | (Shape::Moving, _) => sleep(LOOK).await,
+                (Shape::Incomplete, _) => sleep(LOOK_EARLY).await,
             }
         }
     }
 
-    async fn look(&mut self) -> Found {
+    async fn look(&mut self) -> Shape {
         let router = self.router.clone();
         let rows = router.local.catalog();
         let leads = router.local.leads_the_catalog();
@@ -92,7 +92,7 @@ impl Reconciler {
             if leads && let Some(founding) = &router.config.founding {
                 self.found(founding).await;
             }
-            return Found::Incomplete;
+            return Shape::Incomplete;
         };
         let placement = Placement::read(&rows);
         let all_run = self.replicas.look(&placement).await;
@@ -107,9 +107,9 @@ impl Reconciler {
         }
         let moved = self.even_out().await;
         match all_run && placement.groups.len() > usize::from(cluster.data_groups) {
-            true if moved => Found::Moving,
-            true => Found::Still,
-            false => Found::Incomplete,
+            true if moved => Shape::Moving,
+            true => Shape::Still,
+            false => Shape::Incomplete,
         }
     }
 

@@ -25,7 +25,7 @@ const SILENT_AFTER: Duration = Duration::from_secs(5);
 const ASK_EVERY: Duration = Duration::from_secs(5);
 
 /// What a round has found.
-enum Found {
+enum Balance {
     /// Nothing is due, until the catalog or what a node says of itself changes.
     Even,
     /// Something is, or another node leads.
@@ -51,21 +51,21 @@ impl ReplicaBalancer {
             sleep(ROUND).await;
             // From before the round, so that no change is missed.
             let changes = router.local.replication.changes(GroupId::CATALOG);
-            if let (Found::Even, Some(mut changes)) = (self.round().await, changes) {
+            if let (Balance::Even, Some(mut changes)) = (self.round().await, changes) {
                 drop(timeout(ASK_EVERY, changes.changed()).await);
             }
         }
     }
 
-    async fn round(&mut self) -> Found {
+    async fn round(&mut self) -> Balance {
         let router = self.router.clone();
         if !router.local.leads_the_catalog() {
-            return Found::Other;
+            return Balance::Other;
         }
         let placement = Placement::read(&router.local.catalog());
         let is_fresh = self.asked_at.is_some_and(|at| at.elapsed() < ASK_EVERY);
         if is_fresh && !is_due(&placement, &self.zones) {
-            return Found::Even; // Mostly. Then nobody is asked anything.
+            return Balance::Even; // Mostly. Then nobody is asked anything.
         }
         let reports = self.ask(&placement).await;
         let hosts = hosts(&placement, &self.zones, |node| {
@@ -74,7 +74,7 @@ impl ReplicaBalancer {
         if let Some(next) = next_move(&hosts, &places(&placement, &reports)) {
             self.decide(next, &placement).await;
         }
-        Found::Other
+        Balance::Other
     }
 
     /// What every node says of its groups, and of its zone.

@@ -15,6 +15,7 @@ pub const LAYERS: &[Layer] = &[
         &["blocking", "config", "error", "history", "metrics", "runs", "sockets"],
     ),
     (&["bootstrap"], &["blocking", "error", "peer"]),
+    (&["liveness"], &["config", "group", "member", "peer", "raft"]),
     (&["retention"], &["blocking", "config", "disk", "group", "metrics", "raft"]),
     (
         &["node"],
@@ -26,6 +27,7 @@ pub const LAYERS: &[Layer] = &[
             "error",
             "group",
             "history",
+            "liveness",
             "member",
             "metrics",
             "observer",
