@@ -159,7 +159,7 @@ impl Liveness {
         }
         for id in members {
             let to = beats.entry(member::node_of(id)).or_default();
-            to.push(v1::GroupHeartbeat { addressee: id, ..beat.clone() });
+            to.push(v1::GroupHeartbeat { addressee: id, ..beat });
         }
     }
 
