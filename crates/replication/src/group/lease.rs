@@ -55,7 +55,9 @@ impl Lease {
                 // An error means that Raft has stopped, which the proposal learns.
                 drop(self.raft.trigger().heartbeat().await);
             }
-            drop(timeout(CHECK, metrics.changed()).await);
+            if let Ok(Err(_)) = timeout(CHECK, metrics.changed()).await {
+                return Ok(()); // Raft has stopped, which the proposal learns.
+            }
         }
         Ok(())
     }
