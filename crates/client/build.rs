@@ -14,6 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "sessions",
         "transactions",
         "cluster",
+        "namespaces",
         "backups",
         "faults",
         "history",

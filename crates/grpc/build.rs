@@ -11,6 +11,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "sessions",
         "transactions",
         "cluster",
+        "namespaces",
         "backups",
         "faults",
         "history",

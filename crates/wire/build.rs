@@ -5,12 +5,13 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::{env, fs};
 
-const FILES: [&str; 11] = [
+const FILES: [&str; 12] = [
     "mayfly/v1/messaging.proto",
     "mayfly/v1/sessions.proto",
     "mayfly/v1/transactions.proto",
     "mayfly/v1/entities.proto",
     "mayfly/v1/cluster.proto",
+    "mayfly/v1/namespaces.proto",
     "mayfly/v1/backups.proto",
     "mayfly/v1/faults.proto",
     "mayfly/v1/history.proto",

@@ -35,6 +35,16 @@ impl AmqpClient {
         Ok(AmqpClient(Client::connect(address, options(Mechanism::Anonymous)).await?))
     }
 
+    /// For a host that the node is called by, which need not be where it is.
+    pub async fn to_host(
+        address: &str,
+        host: &str,
+        login: Mechanism,
+    ) -> anyhow::Result<AmqpClient> {
+        let options = Options { hostname: Some(host.to_owned()), ..options(login) };
+        Ok(AmqpClient(Client::connect(address, options).await?))
+    }
+
     /// As Python's SDK says it is.
     pub async fn as_python(address: &str) -> anyhow::Result<AmqpClient> {
         let product = Some("azsdk-python-servicebus".to_owned());
@@ -52,6 +62,12 @@ impl AmqpClient {
     /// On a stream of any kind whose reads return at once or soon.
     pub async fn over(stream: impl Wire + 'static, login: Mechanism) -> anyhow::Result<AmqpClient> {
         Ok(AmqpClient(Client::over(Blocking(stream), options(login)).await?))
+    }
+
+    /// As [`AmqpClient::over`], and names no host.
+    pub async fn over_unnamed(stream: impl Wire + 'static) -> anyhow::Result<AmqpClient> {
+        let options = Options { hostname: None, ..options(Mechanism::Anonymous) };
+        Ok(AmqpClient(Client::over(Blocking(stream), options).await?))
     }
 
     /// Puts a token on `$cbs`; the status it is answered with.

@@ -147,7 +147,8 @@ pub fn mayfly() -> anyhow::Result<PathBuf> {
 
 /// Writes a certificate and its key; the configuration that names them.
 fn certify(dir: &Path, plain: bool) -> anyhow::Result<String> {
-    let made = rcgen::generate_simple_self_signed(["localhost", "127.0.0.1"].map(str::to_owned))?;
+    let hosts = ["localhost", "alpha.localhost", "127.0.0.1"].map(str::to_owned);
+    let made = rcgen::generate_simple_self_signed(hosts)?;
     let (certificate, key) = (dir.join(CERTIFICATE), dir.join("key.pem"));
     fs::write(&key, made.signing_key.serialize_pem())?;
     fs::set_permissions(&key, Permissions::from_mode(0o600))?;

@@ -129,6 +129,21 @@ pub fn tls_offering(
     own: Option<&(String, String)>,
     protocols: &[&str],
 ) -> anyhow::Result<TlsStream> {
+    tls_for("localhost", address, trusted, own, protocols)
+}
+
+/// TLS to a host that the server is called by.
+pub fn tls_to(host: &str, address: &str, trusted: &Path) -> anyhow::Result<TlsStream> {
+    tls_for(host, address, trusted, None, &[])
+}
+
+fn tls_for(
+    host: &str,
+    address: &str,
+    trusted: &Path,
+    own: Option<&(String, String)>,
+    protocols: &[&str],
+) -> anyhow::Result<TlsStream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(trusted)?)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -144,7 +159,8 @@ pub fn tls_offering(
         }
     };
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-    let connection = ClientConnection::new(Arc::new(config), ServerName::try_from("localhost")?)?;
+    let connection =
+        ClientConnection::new(Arc::new(config), ServerName::try_from(host.to_owned())?)?;
     let stream = TcpStream::connect(address).with_context(|| address.to_owned())?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
@@ -171,7 +187,7 @@ pub fn websocket_showing(
     let stream = tls_showing(address, trusted, own)?;
     stream.sock.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
     let timeouts = stream.sock.try_clone()?;
-    let socket = handshake(stream, path, Some("AMQPWSB10"))?;
+    let socket = handshake(stream, "localhost", path, Some("AMQPWSB10"))?;
     timeouts.set_read_timeout(Some(READ_EVERY))?;
     Ok(Frames { socket, unread: io::Cursor::default() })
 }
@@ -182,20 +198,31 @@ pub fn plain_websocket(
     path: &str,
     subprotocol: Option<&'static str>,
 ) -> anyhow::Result<impl Wire + use<>> {
+    websocket_to(address, "localhost", path, subprotocol)
+}
+
+/// The same to a host that the server is called by.
+pub fn websocket_to(
+    address: &str,
+    host: &str,
+    path: &str,
+    subprotocol: Option<&'static str>,
+) -> anyhow::Result<impl Wire + use<>> {
     let stream = tcp(address)?;
     stream.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
     let timeouts = stream.try_clone()?;
-    let socket = handshake(stream, path, subprotocol)?;
+    let socket = handshake(stream, host, path, subprotocol)?;
     timeouts.set_read_timeout(Some(READ_EVERY))?;
     Ok(Frames { socket, unread: io::Cursor::default() })
 }
 
 fn handshake<S: Wire>(
     stream: S,
+    host: &str,
     path: &str,
     subprotocol: Option<&'static str>,
 ) -> anyhow::Result<WebSocket<S>> {
-    let mut request = format!("wss://localhost{path}").into_client_request()?;
+    let mut request = format!("wss://{host}{path}").into_client_request()?;
     if let Some(asked) = subprotocol {
         let asked = HeaderValue::from_static(asked);
         request.headers_mut().insert("Sec-WebSocket-Protocol", asked);

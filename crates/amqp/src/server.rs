@@ -60,6 +60,7 @@ use std::time::Duration;
 use amqp_protocol::Limits;
 use audit::Trail;
 use auth::Access;
+use domain::Namespace;
 use limits::{FrontEnd, Ledger, Origin, Slot};
 use service::{Actor, Broker, KeyWatch};
 use tokio::sync::{Semaphore, watch};
@@ -115,12 +116,13 @@ impl Default for Config {
     }
 }
 
-/// What all connections share.
+/// What all connections share that are in one namespace.
+#[derive(Clone)]
 struct Shared {
     config: Config,
     broker: Broker,
     /// How far the catalog is applied here: entities may have come or gone when it changes.
-    catalog: watch::Sender<Option<u64>>,
+    catalog: Arc<watch::Sender<Option<u64>>>,
     lobby: Arc<Lobby>,
     /// Of keys that links were opened with.
     keys: KeyWatch,
@@ -129,6 +131,18 @@ struct Shared {
 }
 
 impl Shared {
+    /// For connections to another namespace: who may do what there, and what entities are called so there.
+    fn within(&self, namespace: &Namespace) -> Shared {
+        let access = self.keys.access(namespace);
+        let config = Config { access, ..self.config.clone() };
+        Shared { config, broker: self.broker.within(namespace.clone()), ..self.clone() }
+    }
+
+    /// Who may do what, as far as it is known here by now: the namespace may be another one of its name.
+    fn access_now(&self) -> Access {
+        self.keys.access(self.broker.namespace())
+    }
+
     /// For what the client of a connection asks for.
     fn broker_for(&self, slot: Option<&Slot>) -> Broker {
         let Some(slot) = slot else { return self.broker.clone() };
@@ -150,10 +164,11 @@ pub async fn serve(
 ) {
     config.ledger.limit_connections(FrontEnd::Amqp, config.connections_max);
     let surplus = Arc::new(Semaphore::new(SURPLUS_MAX));
-    let catalog = watch::Sender::new(None);
+    let catalog = Arc::new(watch::Sender::new(None));
     let lobby = Arc::new(Lobby::new(config.unproved_connections_max));
     let started = Instant::now();
-    let shared = Arc::new(Shared { config, broker, catalog, lobby, keys, started });
+    let shared = Shared { config, broker, catalog, lobby, keys, started };
+    let shared = Arc::new(shared.within(&Namespace::DEFAULT));
     let (stopping, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut catalog_looks = tokio::time::interval(CATALOG_LOOK_EVERY);

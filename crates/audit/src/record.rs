@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use auth::Principal;
-use domain::Excerpt;
+use domain::{Excerpt, Namespace};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -45,6 +45,8 @@ pub struct Caller {
     pub address: Option<SocketAddr>,
     /// `None`: it proved nothing.
     pub principal: Option<Principal>,
+    /// Where what he asks for is.
+    pub namespace: Namespace,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +85,8 @@ impl Record {
             None => ("nobody", None, None),
             Some(Principal::Anyone) => ("anyone", None, None),
             Some(Principal::Key { .. }) => ("key", None, None),
-            Some(Principal::Rule { entity, .. }) => ("rule", Some(&**entity), None),
+            Some(Principal::NamespaceRule { .. }) => ("namespace-rule", None, None),
+            Some(Principal::Rule { entity, .. }) => ("rule", Some(domain::told_name(entity)), None),
             Some(Principal::Certificate { subject, .. }) => ("certificate", None, Some(&**subject)),
             Some(Principal::JoinToken { .. }) => ("join-token", None, None),
         };
@@ -101,6 +104,12 @@ impl Record {
             key_of,
             certificate,
             action: self.action.name(),
+            namespace: self
+                .caller
+                .as_ref()
+                .map(|caller| &caller.namespace)
+                .filter(|it| !it.is_default())
+                .map(Namespace::as_str),
             object: Some(self.object.as_str()).filter(|object| !object.is_empty()),
             outcome: self.outcome.name(),
             reason: self.outcome.why(),
@@ -130,6 +139,8 @@ pub(crate) struct Line<'a> {
     pub token: Option<&'a str>,
     pub action: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<&'a str>,
     pub outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -153,12 +164,17 @@ mod tests {
         let at: Timestamp = "2026-01-02T03:04:05.067891Z".parse().expect("an instant");
         let caller = |principal: Option<Principal>| {
             let address = Some("10.0.0.1:4321".parse().expect("an address"));
-            Some(Caller { protocol: Protocol::Grpc, address, principal })
+            let namespace = Namespace::DEFAULT;
+            Some(Caller { protocol: Protocol::Grpc, address, principal, namespace })
         };
         for (principal, who) in [
             (None, r#""principal":"nobody""#),
             (Some(Principal::Anyone), r#""principal":"anyone""#),
             (Some(Principal::Key { name: "k".into() }), r#""principal":"key","key":"k""#),
+            (
+                Some(Principal::NamespaceRule { namespace: "n".into(), name: "r".into() }),
+                r#""principal":"namespace-rule","key":"r""#,
+            ),
             (
                 Some(Principal::Rule { entity: "q".into(), name: "r".into() }),
                 r#""principal":"rule","key":"r","key_of":"q""#,

@@ -106,8 +106,8 @@ mod tests {
 
     fn refused(from: &str) -> Record {
         let address: SocketAddr = from.parse().expect("an address");
-        let (protocol, principal) = (Protocol::Amqp, None);
-        let caller = Some(Caller { protocol, address: Some(address), principal });
+        let (protocol, principal, namespace) = (Protocol::Amqp, None, domain::Namespace::DEFAULT);
+        let caller = Some(Caller { protocol, address: Some(address), principal, namespace });
         let outcome = Outcome::Refused("wrong-key".into());
         Record { caller, ..Record::new(Action::ProofRefuse, "", outcome) }
     }

@@ -18,7 +18,8 @@ fn trail(file: &Path) -> Trail {
 }
 
 fn caller() -> Caller {
-    Caller { protocol: Protocol::Http, address: None, principal: Some(auth::Principal::Anyone) }
+    let (principal, namespace) = (Some(auth::Principal::Anyone), domain::Namespace::DEFAULT);
+    Caller { protocol: Protocol::Http, address: None, principal, namespace }
 }
 
 /// Action, object, outcome and count of each record.
@@ -112,6 +113,7 @@ fn refused_proofs_of_one_address_are_told_together() {
             claimed: Some("worker"),
             path: "orders",
             method: "put-token",
+            namespace: &domain::Namespace::DEFAULT,
         };
         assert_eq!(trail.refuse(&refused), Duration::ZERO, "nobody is held up");
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use auth::{Denied, Guesses, Principal};
-use domain::Excerpt;
+use domain::{Excerpt, Namespace};
 use metrics::{Unit, counter, describe_counter};
 use service::Events;
 use transport::Denials;
@@ -86,6 +86,8 @@ pub struct Refused<'a> {
     pub path: &'a str,
     /// How, in his protocol's words.
     pub method: &'a str,
+    /// Where.
+    pub namespace: &'a Namespace,
 }
 
 impl Default for Trail {
@@ -177,7 +179,7 @@ impl Trail {
     }
 
     fn tell(&self, refused: &Refused<'_>) {
-        let Refused { protocol, peer, denied, path, method, .. } = *refused;
+        let Refused { protocol, peer, denied, path, method, namespace, .. } = *refused;
         let key = denied.key_name();
         let entity = (!path.is_empty()).then(|| tracing::field::display(Excerpt(path)));
         counter!(REFUSED, "protocol" => protocol.name(), "reason" => denied.reason()).increment(1);
@@ -203,7 +205,8 @@ impl Trail {
             Denied::Right { principal, .. } => (Action::AccessRefuse, Some(principal.clone())),
         };
         let record = Record::new(action, path, Outcome::Refused(denied.reason().into()));
-        let caller = Some(Caller { protocol, address: peer, principal });
+        let namespace = namespace.clone();
+        let caller = Some(Caller { protocol, address: peer, principal, namespace });
         let record = Record { caller, named_key: key.map(str::to_owned), ..record };
         let told = self.strangers().add(record, now_ms);
         if let Some(told) = told {

@@ -11,6 +11,7 @@ use crate::grant::Grant;
 use crate::guesses::Held;
 use crate::key::Key;
 use crate::offer::Offer;
+use crate::path::host_of;
 use crate::principal::Principal;
 use crate::right::Right;
 use crate::token::{Token, TokenError};
@@ -34,7 +35,12 @@ pub struct Keyring {
     keys: Arc<RwLock<Arc<[Key]>>>,
     /// Which of them certificates stand for.
     certificates: Arc<RwLock<Arc<CertificateMap>>>,
+    /// Which hosts tokens may be for; `None`: any.
+    hosts: Option<Hosts>,
 }
+
+/// Tells whether a host is one of those that something is called by.
+pub type Hosts = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// What somebody proves with who he is. An `Authorization` is looked at alone, where there is one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -133,7 +139,43 @@ fn place(path: &str) -> String {
 impl Keyring {
     pub fn new(keys: impl IntoIterator<Item = Key>) -> Keyring {
         let keys = keys.into_iter().collect();
-        Keyring { keys: Arc::new(RwLock::new(keys)), certificates: Arc::default() }
+        Keyring { keys: Arc::new(RwLock::new(keys)), certificates: Arc::default(), hosts: None }
+    }
+
+    /// The same keys, whatever becomes of them, which sign only for these hosts.
+    #[must_use]
+    pub fn for_hosts(&self, hosts: Hosts) -> Keyring {
+        Keyring { hosts: Some(hosts), ..self.clone() }
+    }
+
+    /// Other keys, which sign only for these hosts; certificates stand for those of the node among them.
+    #[must_use]
+    pub fn beside(&self, keys: impl IntoIterator<Item = Key>, hosts: Hosts) -> Keyring {
+        let (keys, hosts) = (keys.into_iter().collect(), Some(hosts));
+        let certificates = self.certificates.clone();
+        Keyring { keys: Arc::new(RwLock::new(keys)), certificates, hosts }
+    }
+
+    /// NS-8: whether a token, and what it is put for, may be meant for here.
+    fn is_meant(&self, token: &Token<'_>, audience: &str) -> bool {
+        let Some(hosts) = &self.hosts else { return true };
+        let audience = host_of(audience).map(str::to_owned);
+        [token.host(), audience].into_iter().flatten().all(|host| hosts(&host))
+    }
+
+    fn verify(
+        &self,
+        token: &Token<'_>,
+        audience: &str,
+        own: &[Key],
+        now_s: u64,
+    ) -> Result<Grant, TokenError> {
+        let keys = self.current();
+        let grant = token.verify(keys.iter().chain(own), audience, now_s)?;
+        match self.is_meant(token, audience) {
+            true => Ok(grant),
+            false => Err(TokenError::Resource { key: token.key_name().to_owned() }),
+        }
     }
 
     /// As they are now.
@@ -211,7 +253,9 @@ impl Access {
         if now_s >= shown.expires_at_s {
             return Err(NoClient::Expired { subject: shown.subject.clone() });
         }
-        let of_name = keys.iter().filter(|known| known.name == key);
+        // A namespace's rule of that name is another's (NS-7).
+        let of_node = keys.iter().filter(|known| known.owner.is_none());
+        let of_name = of_node.filter(|known| known.name == key);
         let grants: Vec<Grant> =
             of_name.map(|known| Grant::by_certificate(known, &name, shown.expires_at_s)).collect();
         match grants.is_empty() {
@@ -242,7 +286,7 @@ impl Access {
         now_s: u64,
     ) -> Result<Grant, TokenError> {
         let Access::Keys(keys) = self else { return Ok(Grant::all()) };
-        Token::parse(token)?.verify(keys.current().iter().chain(own), audience, now_s)
+        keys.verify(&Token::parse(token)?, audience, own, now_s)
     }
 
     /// The same for a token beside a request's own (HTTP-14), which came to
@@ -259,7 +303,7 @@ impl Access {
         now_s: u64,
     ) -> Result<Grant, TokenError> {
         let Access::Keys(keys) = self else { return Ok(Grant::all()) };
-        Token::parse(token)?.at(host).verify(keys.current().iter().chain(own), audience, now_s)
+        keys.verify(&Token::parse(token)?.at(host), audience, own, now_s)
     }
 
     /// Who a request is from, by its `Authorization`, or without one by the certificate of its connection,
@@ -275,8 +319,8 @@ impl Access {
         own: &[Key],
         now_s: u64,
     ) -> Result<Grant, Denied> {
-        let Access::Keys(keys) = self else { return Ok(Grant::all()) };
-        let keys = keys.current();
+        let Access::Keys(ring) = self else { return Ok(Grant::all()) };
+        let keys = ring.current();
         let Evidence { authorization, certificate } = given;
         let may = |grant: &Grant| any_of.iter().any(|right| grant.allows(path, *right, now_s));
         // Who may have one key under several names is whoever may do what is asked.
@@ -308,7 +352,7 @@ impl Access {
                     (None, None) => return Err(TokenError::UnknownKey.into()),
                 }
             }
-            Offer::Token(token) => Token::parse(token)?.verify(known(), path, now_s)?,
+            Offer::Token(token) => ring.verify(&Token::parse(token)?, path, own, now_s)?,
         };
         match (may(&found), any_of) {
             (false, [right, ..]) => {

@@ -24,6 +24,9 @@ pub struct Key {
     pub scope: String,
     /// What lies below the scope is covered by it so far.
     pub reach: Reach,
+    /// Whose it is: of a namespace's rule, that namespace; of the rule of an entity outside the default namespace, that
+    /// entity's name in all the cluster. `None`: the scope says it.
+    pub owner: Option<Arc<str>>,
 }
 
 impl Key {
@@ -39,6 +42,7 @@ impl Key {
             rights: Rights::ALL,
             scope: String::new(),
             reach: Reach::Below,
+            owner: None,
         }
     }
 
@@ -57,9 +61,13 @@ impl Key {
     /// Who has it. An entity's own rule is the only kind that reaches no further than that.
     pub(crate) fn principal(&self) -> Principal {
         let name = Arc::from(self.name.as_str());
-        match self.reach {
-            Reach::Below => Principal::Key { name },
-            Reach::Entity => Principal::Rule { entity: Arc::from(self.scope.as_str()), name },
+        match (self.reach, self.owner.clone()) {
+            (Reach::Below, None) => Principal::Key { name },
+            (Reach::Below, Some(namespace)) => Principal::NamespaceRule { namespace, name },
+            (Reach::Entity, Some(entity)) => Principal::Rule { entity, name },
+            (Reach::Entity, None) => {
+                Principal::Rule { entity: Arc::from(self.scope.as_str()), name }
+            }
         }
     }
 }
@@ -87,7 +95,7 @@ impl fmt::Debug for Seal {
 
 impl fmt::Debug for Key {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Key { name, primary: _, secondary: _, rights, scope, reach: _ } = self;
+        let Key { name, primary: _, secondary: _, rights, scope, reach: _, owner: _ } = self;
         let mut shown = out.debug_struct("Key");
         shown.field("name", name).field("rights", rights).field("scope", scope);
         shown.finish_non_exhaustive()

@@ -33,7 +33,7 @@ mod access;
 #[cfg(test)]
 mod fuzz;
 
-pub use access::{Access, Denied, Evidence, Keyring, named_path};
+pub use access::{Access, Denied, Evidence, Hosts, Keyring, named_path};
 pub use certified::{CertificateMap, Certified, NoClient};
 pub use cluster_uri::ClusterUri;
 pub use grant::Grant;
@@ -41,7 +41,7 @@ pub use guesses::{Guesses, Held, network};
 pub use join_token::{JoinSecret, JoinToken, NoJoinToken};
 pub use key::{Key, Seal};
 pub use offer::{Offer, authorization, claimed_name};
-pub use path::{Reach, addressed, covers, entity_path, resource_path};
+pub use path::{Reach, addressed, covers, entity_path, host_of, resource_path};
 pub use principal::Principal;
 pub use right::{Right, Rights};
 pub use token::{Token, TokenError, sign};

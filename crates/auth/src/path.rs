@@ -22,8 +22,22 @@ pub fn addressed(address: &str) -> String {
     name.trim_matches('/').to_owned()
 }
 
+/// The host of an address that is a URL, without its port.
+pub fn host_of(address: &str) -> Option<&str> {
+    let (scheme, rest) = address.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    (is_scheme(scheme) && !host.is_empty()).then_some(host)
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
 fn without_authority(address: &str) -> &str {
-    let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     match address.split_once("://") {
         Some((scheme, rest)) if is_scheme(scheme) => {
             rest.split_once('/').map_or("", |(_, path)| path)

@@ -11,7 +11,9 @@ pub enum Principal {
     Anyone,
     /// Who has a key of the node's configuration.
     Key { name: Arc<str> },
-    /// Who has a key of an entity's own rule (ENT-12).
+    /// Who has a key of a namespace's own rule (NS-7).
+    NamespaceRule { namespace: Arc<str>, name: Arc<str> },
+    /// Who has a key of an entity's own rule (ENT-12); the entity by its name in all the cluster.
     Rule { entity: Arc<str>, name: Arc<str> },
     /// Who showed a certificate of this name, which stands for a key of the node's configuration.
     Certificate { subject: Arc<str>, key: Arc<str> },
@@ -25,6 +27,7 @@ impl Principal {
         match self {
             Principal::Anyone | Principal::JoinToken { .. } => None,
             Principal::Key { name: key }
+            | Principal::NamespaceRule { name: key, .. }
             | Principal::Rule { name: key, .. }
             | Principal::Certificate { key, .. } => Some(key),
         }
@@ -36,7 +39,14 @@ impl fmt::Display for Principal {
         match self {
             Principal::Anyone => write!(out, "anyone"),
             Principal::Key { name } => write!(out, "key '{name}'"),
-            Principal::Rule { entity, name } => write!(out, "key '{name}' of '{entity}'"),
+            Principal::NamespaceRule { namespace, name } => {
+                write!(out, "key '{name}' of namespace '{namespace}'")
+            }
+            Principal::Rule { entity, name } => {
+                // As clients of its namespace know it: no name holds a colon (ENT-1).
+                let told = entity.rsplit_once(':').map_or(&**entity, |(_, told)| told);
+                write!(out, "key '{name}' of '{told}'")
+            }
             Principal::Certificate { subject, key } => {
                 write!(out, "certificate '{subject}' (key '{key}')")
             }

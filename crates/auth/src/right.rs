@@ -24,6 +24,14 @@ impl Right {
         Right::InjectFaults,
     ];
 
+    /// Whether it is about the cluster itself, and so never of a namespace's keys (NS-7).
+    pub fn is_of_cluster(self) -> bool {
+        match self {
+            Right::Listen | Right::Send | Right::Manage => false,
+            Right::Monitor | Right::Operate | Right::InjectFaults => true,
+        }
+    }
+
     /// For people.
     pub fn name(self) -> &'static str {
         match self {

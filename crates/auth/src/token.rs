@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::grant::Grant;
 use crate::key::{Key, Seal};
-use crate::path::{covers, resource_path};
+use crate::path::{covers, host_of, resource_path};
 
 /// What a token begins with. Its kind is told by this, whatever it is called beside it (CBS-3).
 const PREFIX: &str = "SharedAccessSignature ";
@@ -134,6 +134,11 @@ impl<'a> Token<'a> {
         self
     }
 
+    /// The host that it is for, if it names one.
+    pub(crate) fn host(&self) -> Option<String> {
+        host_of(&percent_decode_str(self.resource).decode_utf8_lossy()).map(str::to_owned)
+    }
+
     /// Which key of the pair has signed, if either.
     fn signer(&self, key: &Key) -> Option<Seal> {
         key.pair().find(|key| self.is_signed_with(key)).map(Seal::of)
@@ -221,7 +226,7 @@ mod tests {
         let rights = Rights { send: true, ..Rights::default() };
         let (name, scope) = ("Root".to_owned(), scope.to_owned());
         let (primary, secondary) = ("other".to_owned(), KEY.to_owned());
-        Key { name, primary, secondary, rights, scope, reach: Reach::Below }
+        Key { name, primary, secondary, rights, scope, reach: Reach::Below, owner: None }
     }
 
     fn of_other() -> TokenError {

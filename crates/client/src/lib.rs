@@ -42,6 +42,7 @@ mod entities;
 mod events;
 mod faults;
 mod history;
+mod namespaces;
 mod topics;
 
 mod link;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Request, Status};
 use tonic_health::pb::health_client::HealthClient;
@@ -18,6 +19,7 @@ use crate::api::events_client::EventsClient;
 use crate::api::faults_client::FaultsClient;
 use crate::api::history_client::HistoryClient;
 use crate::api::messaging_client::MessagingClient;
+use crate::api::namespaces_client::NamespacesClient;
 use crate::api::sessions_client::SessionsClient;
 use crate::api::support_client::SupportClient;
 use crate::api::transactions_client::TransactionsClient;
@@ -35,6 +37,14 @@ const OPENINGS_MAX: usize = 128;
 /// A node that failed is tried after the others for this long.
 const AVOID_FOR: Duration = Duration::from_millis(1500);
 
+/// The metadata that says which namespace is meant.
+const NAMESPACE: &str = "mayfly-namespace";
+
+fn named(namespace: Option<&str>) -> Result<Option<MetadataValue<Ascii>>, Error> {
+    let parsed = namespace.map(str::parse).transpose();
+    parsed.map_err(|_| Error::argument("a namespace's name holds letters, digits and '-' only"))
+}
+
 /// One node and the way to it.
 pub(crate) struct Node {
     /// `http://host:port`, or `https://host:port`.
@@ -43,6 +53,8 @@ pub(crate) struct Node {
     id: AtomicU64,
     channel: Channel,
     proof: Proof,
+    /// As metadata.
+    namespace: Option<MetadataValue<Ascii>>,
     /// Milliseconds since `epoch` of the last failure, plus one; 0: none.
     failed: AtomicU64,
     epoch: Instant,
@@ -69,6 +81,7 @@ impl Node {
             id: AtomicU64::new(0),
             channel: endpoint.connect_lazy(),
             proof: proof.clone(),
+            namespace: named(options.namespace.as_deref())?,
             failed: AtomicU64::new(0),
             epoch: Instant::now(),
             openings: Semaphore::new(OPENINGS_MAX),
@@ -111,6 +124,10 @@ impl Node {
         ClusterClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX)
     }
 
+    pub fn namespaces(&self) -> NamespacesClient<Channel> {
+        NamespacesClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX)
+    }
+
     pub fn connections(&self) -> ConnectionsClient<Channel> {
         ConnectionsClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX)
     }
@@ -140,6 +157,9 @@ impl Node {
         let mut request = Request::new(message);
         if let Some(value) = self.proof.header() {
             request.metadata_mut().insert("authorization", value);
+        }
+        if let Some(name) = &self.namespace {
+            request.metadata_mut().insert(NAMESPACE, name.clone());
         }
         request
     }

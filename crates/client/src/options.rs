@@ -38,6 +38,8 @@ pub struct ClientOptions {
     /// What the key is called: by a name it is told from others, and found among an entity's own.
     /// Default none.
     pub key_name: Option<String>,
+    /// Which namespace all that is asked for is in. Default the default one.
+    pub namespace: Option<String>,
     /// TLS to every node whose address does not say `http://`, those included that the cluster names.
     /// Default none, unless an address given says `https://`: then [`Trust::System`].
     pub tls: Option<Trust>,
@@ -60,6 +62,7 @@ impl Default for ClientOptions {
         ClientOptions {
             secret: None,
             key_name: None,
+            namespace: None,
             tls: None,
             certificate: None,
             connect_timeout: Duration::from_secs(2),

@@ -5,15 +5,15 @@
 use thiserror::Error;
 
 use crate::{
-    Destination, EntityId, EntityKind, GroupId, NewRule, QueueProperties, Span,
-    SubscriptionProperties, Timestamp, TopicProperties,
+    AuthorizationRule, Destination, EntityId, EntityKind, GroupId, NamespaceRow, NewRule,
+    QueueProperties, Span, SubscriptionProperties, Timestamp, TopicProperties,
 };
 
 /// What every cluster can do since it was founded.
 pub(crate) const FEATURE_LEVEL_FOUNDED: u32 = 1;
 /// Up to which this binary understands commands that not all versions know. Nobody proposes one of a level that
 /// a node of the cluster does not know: it could not read its log. Each level adds to the one before.
-pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_ENDED_CREATIONS;
+pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_NAMESPACES;
 /// From which on there are join tokens.
 pub const FEATURE_LEVEL_JOIN_TOKENS: u32 = 2;
 /// From which on the level rises by itself to what all nodes know ([`CatalogCommand::RaiseFeatureLevel`]).
@@ -37,6 +37,8 @@ pub const FEATURE_LEVEL_FAULT_RULES: u32 = 10;
 pub const FEATURE_LEVEL_ARRIVAL_TIMES: u32 = 11;
 /// From which on the catalog knows creations whose entity is gone (ENT-2).
 pub const FEATURE_LEVEL_ENDED_CREATIONS: u32 = 12;
+/// From which on there are namespaces beside the default one, and names in them ([`QualifiedName`](crate::QualifiedName)).
+pub const FEATURE_LEVEL_NAMESPACES: u32 = 13;
 
 /// Creations whose entity is gone that are remembered at the most; more in [`PRODUCER_KEPT`](crate::PRODUCER_KEPT) push the
 /// oldest out.
@@ -291,6 +293,17 @@ pub enum CatalogCommand {
     PutFaultRule { name: String, text: String, lasts: Option<Span> },
     /// The fault of that name, or all of them, are met no more. A repeat changes nothing.
     RemoveFaultRules { name: Option<String> },
+    /// There is a namespace of that name from now on. One that the same request created answers as the first time.
+    CreateNamespace { request: u64, name: String, authorization_rules: Vec<AuthorizationRule> },
+    /// These are the rules of a namespace, known by the request that created it. A repeat changes nothing.
+    UpdateNamespace { request: u64, name: String, authorization_rules: Vec<AuthorizationRule> },
+    /// A namespace, known by the request that created it, is to go: nothing is created in it any more. Refused without
+    /// `force` if it has entities. A repeat answers the same.
+    DeleteNamespace { request: u64, name: String, force: bool },
+    /// Nothing is left in a namespace that is to go. Refused while there is something.
+    NamespaceDeleted { request: u64, name: String },
+    /// Namespaces of the backup that is being restored. One that is there already is left as it is.
+    RestoreNamespaces { restore: u128, rows: Vec<NamespaceRow> },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -313,4 +326,6 @@ pub enum CatalogOutcome {
     FaultRulesChanged {
         at: Timestamp,
     },
+    /// The row as it now stands.
+    Namespace(NamespaceRow),
 }

@@ -1,7 +1,9 @@
 //! What a shipment holds, for the leader that brings it to its destination.
 
 use crate::read::{Shown, delivery, entity_row};
-use crate::{Delivery, Destination, Key, Lifetime, QueueId, Row, Rows, Span, SubQueue, Travel};
+use crate::{
+    Delivery, Destination, Key, Lifetime, QueueId, Row, Rows, Span, SubQueue, Travel, told_name,
+};
 
 /// A shipment, less the contents of its messages.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +41,8 @@ pub fn shipment(rows: &impl Rows, queue: QueueId, serial: u64) -> Option<Shipmen
         let header_bytes = message.header_bytes;
         let delivery = delivery(&entity, queue, number, message, Shown::Peeked);
         let (dead_letter_source, hops) = match queue.sub {
-            SubQueue::DeadLetter => (Some(entity.name.clone()), hops + 1), // DLQ-12.
+            // DLQ-12, by the name that clients know.
+            SubQueue::DeadLetter => (Some(told_name(&entity.name).to_owned()), hops + 1),
             SubQueue::Main => (delivery.dead_letter_source.clone(), hops + 1),
             // FWD-7: hops are what users configured.
             SubQueue::Transfer | SubQueue::TransferDeadLetter => (None, hops),

@@ -19,6 +19,7 @@ mod match_progress;
 mod message;
 mod message_event;
 mod property;
+mod qualified_name;
 mod refusal;
 mod tally;
 mod trace_context;
@@ -33,6 +34,8 @@ mod rows;
 mod session;
 
 mod forward;
+
+mod namespace;
 
 mod catalog;
 mod command;
@@ -65,8 +68,10 @@ pub use machine::*;
 pub use match_progress::*;
 pub use message::*;
 pub use message_event::*;
+pub use namespace::*;
 pub use outcome::*;
 pub use property::*;
+pub use qualified_name::*;
 pub use read::*;
 pub use refusal::*;
 pub use relocation::*;

@@ -13,6 +13,7 @@ mod history;
 mod level;
 mod match_budget;
 mod messages;
+mod namespaces;
 mod partition;
 mod place;
 mod producers;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::{EntityId, Excerpt, GroupId, LockToken, SequenceNumber, SessionId};
+use crate::{EntityId, Excerpt, GroupId, LockToken, SequenceNumber, SessionId, told_name};
 
 /// Why a request changed nothing (ERR-29). The text is one line that says what to do instead.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -120,6 +120,31 @@ impl fmt::Display for Cause {
 }
 
 impl Refusal {
+    /// With entities by the names that clients of their namespace know (NS-3).
+    #[must_use]
+    pub fn told(self) -> Refusal {
+        let told = |name: String| match told_name(&name) {
+            told if told.len() == name.len() => name,
+            told => told.to_owned(),
+        };
+        match self {
+            Refusal::EntityNotFound { name } => Refusal::EntityNotFound { name: told(name) },
+            Refusal::EntityAlreadyExists { name } => {
+                Refusal::EntityAlreadyExists { name: told(name) }
+            }
+            Refusal::TopicBusy { topic, waiting } => {
+                Refusal::TopicBusy { topic: told(topic), waiting }
+            }
+            Refusal::NoMatchingSubscription { topic } => {
+                Refusal::NoMatchingSubscription { topic: told(topic) }
+            }
+            Refusal::TransactionRolledBack { operation, cause } => {
+                Refusal::TransactionRolledBack { operation, cause: cause.0.told().into() }
+            }
+            other => other,
+        }
+    }
+
     /// ERR's client name.
     pub fn name(&self) -> &'static str {
         match self {

@@ -9,10 +9,10 @@ use bytes::Bytes;
 
 use crate::{
     ArrivalRow, Claim, Counts, DirectoryRow, EndedCreationRow, EntityId, FaultRuleRow, Forwarding,
-    GroupId, GroupRow, HeldRow, JoinTokenRow, Lifetime, NodeRow, NodeState, Outcome, PerSubQueue,
-    Properties, QueueId, QueueProperties, ReceiverId, RelocationRow, RuleRow, SequenceNumber,
-    SessionId, SessionList, SessionRow, SessionTotals, ShipmentRow, Span, Specifics,
-    SystemProperty, Timestamp, Travel, Unmatched, UnmatchedRow,
+    GroupId, GroupRow, HeldRow, JoinTokenRow, Lifetime, NamespaceRow, NodeRow, NodeState, Outcome,
+    PerSubQueue, Properties, QueueId, QueueProperties, ReceiverId, RelocationRow, RuleRow,
+    SequenceNumber, SessionId, SessionList, SessionRow, SessionTotals, ShipmentRow, Span,
+    Specifics, SystemProperty, Timestamp, Travel, Unmatched, UnmatchedRow,
 };
 
 /// Where a row stands. Variants are tables; their order and numbers are for ever.
@@ -98,6 +98,8 @@ pub enum Key {
     FaultRules,
     /// Catalog: a part of the creations whose entities are gone lately (ENT-2).
     EndedCreations(u16),
+    /// Catalog: a namespace, by its name.
+    Namespace(String),
 }
 
 impl Key {
@@ -143,7 +145,8 @@ impl Key {
             | Key::Founders(_)
             | Key::Restoring
             | Key::FaultRules
-            | Key::EndedCreations(_) => None,
+            | Key::EndedCreations(_)
+            | Key::Namespace(_) => None,
         }
     }
 }
@@ -225,6 +228,7 @@ pub enum Row {
     FaultRules(Vec<FaultRuleRow>),
     /// In the order of their ends.
     EndedCreations(Vec<EndedCreationRow>),
+    Namespace(Box<NamespaceRow>),
 }
 
 /// What the group as a whole remembers.

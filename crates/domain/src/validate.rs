@@ -6,7 +6,7 @@ mod destinations;
 mod properties;
 
 pub use authorization::authorization_rules;
-pub use destinations::{forwarding, forwarding_of_sessions, new_forwarding};
+pub use destinations::{forwarding_of_sessions, new_forwarding};
 pub use properties::{queue_properties, subscription_properties, topic_properties, unchanged};
 
 use crate::{

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use audit::{Action, Caller, Protocol, Refused, Trail};
 use auth::{Access, Certified, Denied, Evidence, JoinToken, Principal, Right, claimed_name};
-use domain::Refusal;
+use domain::{Namespace, Refusal};
 use limits::{LinkRole, ListedLink, Load, Party, Slot};
 use service::{Actor, Broker, KeyWatch, Transaction};
 use tonic::service::Interceptor;
@@ -48,7 +48,18 @@ pub(crate) struct Visitor {
     slot: Option<Slot>,
     /// What the audit calls the way he came.
     protocol: Protocol,
+    /// Where what he asks for is; or why there is no such place.
+    namespace: Result<Namespace, Box<service::Error>>,
 }
+
+/// Who asks, and may; and where.
+struct Permitted {
+    principal: Principal,
+    namespace: Namespace,
+}
+
+/// The metadata that names a namespace (NS-5).
+const NAMESPACE: &str = "mayfly-namespace";
 
 /// Of a request that a page of this node makes for whoever looks at it: it came over HTTP.
 #[derive(Clone, Copy)]
@@ -77,17 +88,18 @@ impl Door {
             Some(FromPage) => Protocol::Http,
             None => Protocol::Grpc,
         };
-        Visitor { door: self.clone(), proof, certified, peer: peer(request), slot, protocol }
+        let named = request.metadata().get(NAMESPACE).map(|name| {
+            let name = name.to_str().unwrap_or_default();
+            self.broker.namespaces().named(name).map_err(Box::new)
+        });
+        let namespace = named.unwrap_or(Ok(Namespace::DEFAULT));
+        let door = self.clone();
+        Visitor { door, proof, certified, peer: peer(request), slot, protocol, namespace }
     }
 
     /// Whether anybody may do anything.
     pub fn is_open(&self) -> bool {
         self.access.is_anyone()
-    }
-
-    /// A transaction with nothing in it: each step of it is admitted by itself.
-    pub fn begin(&self) -> Transaction {
-        self.broker.transactions().begin()
     }
 
     /// Serves a call, if its client may ask for it, and tells the audit what came of it.
@@ -98,15 +110,16 @@ impl Door {
     ) -> Result<Response<T>, Status> {
         let visitor = self.visitor(&request);
         let asked = request.into_inner();
-        let principal = visitor.permit(&asked).await?;
-        let party = visitor.party(&principal)?;
+        let permitted = visitor.permit(&asked).await?;
+        let party = visitor.party(&permitted.principal)?;
         let _load = charge(party.as_ref(), &asked)?;
-        let broker = visitor.broker(&principal);
+        let broker = visitor.broker(&permitted);
+        let Permitted { principal, namespace } = permitted;
         let entry = M::ACTION.map(|action| {
             let object = asked.object().unwrap_or_else(|| {
                 asked.needs().into_iter().next().map(|need| need.path).unwrap_or_default()
             });
-            self.trail.begin(visitor.caller(Some(principal)), action, &object)
+            self.trail.begin(visitor.caller(Some(principal), namespace), action, &object)
         });
         let answer = serve(broker, asked).await;
         if let Some(entry) = entry {
@@ -160,7 +173,8 @@ impl Door {
             return Err(self.refuse_token(peer, claimed, &held).await);
         }
         let principal = Some(Principal::JoinToken { id: id.as_str().into() });
-        let entry = self.trail.begin(visitor.caller(principal), Action::NodeAdd, knock.who);
+        let caller = visitor.caller(principal, Namespace::DEFAULT);
+        let entry = self.trail.begin(caller, Action::NodeAdd, knock.who);
         let answer = match serve(self.broker.clone()).await {
             Ok(Err(denied)) => {
                 entry.withdraw();
@@ -180,7 +194,8 @@ impl Door {
         denied: &Denied,
     ) -> Status {
         let (protocol, path, method) = (Protocol::Grpc, "", Door::JOIN);
-        let told = Refused { protocol, peer, denied, claimed, path, method };
+        let namespace = &Namespace::DEFAULT;
+        let told = Refused { protocol, peer, denied, claimed, path, method, namespace };
         tokio::time::sleep(self.trail.refuse(&told)).await;
         refused(denied, path)
     }
@@ -190,19 +205,32 @@ impl Visitor {
     /// The way in for what is asked over a stream: what the audit is told of is a call by itself.
     pub async fn admit<M: Ask>(&self, asked: &M) -> Result<Admitted, Status> {
         const { assert!(M::ACTION.is_none(), "the audit is told of it by Door::call") };
-        let principal = self.permit(asked).await?;
-        let party = self.party(&principal)?;
+        let permitted = self.permit(asked).await?;
+        let party = self.party(&permitted.principal)?;
         let load = charge(party.as_ref(), asked)?;
-        Ok(Admitted { broker: self.broker(&principal), party, load })
+        Ok(Admitted { broker: self.broker(&permitted), party, load })
     }
 
     /// For what he asks for.
-    fn broker(&self, principal: &Principal) -> Broker {
-        let Some(slot) = &self.slot else { return self.door.broker.clone() };
-        self.door.broker.acting_for(|| Actor {
+    fn broker(&self, permitted: &Permitted) -> Broker {
+        let Permitted { principal, namespace } = permitted;
+        let broker = self.door.broker.within(namespace.clone());
+        let Some(slot) = &self.slot else { return broker };
+        broker.acting_for(|| Actor {
             connection: slot.id().to_string(),
             key_name: principal.key_name().unwrap_or_default().to_owned(),
         })
+    }
+
+    /// A transaction with nothing in it: each step of it is admitted by itself.
+    pub fn begin(&self) -> Result<Transaction, Status> {
+        let broker = self.door.broker.within(self.namespace()?.clone());
+        Ok(broker.transactions().begin())
+    }
+
+    /// NS-5: refused where there is none of the name that was asked for.
+    fn namespace(&self) -> Result<&Namespace, Status> {
+        self.namespace.as_ref().map_err(|error| status(error))
     }
 
     /// A stream was opened; it is listed with its connection until what is returned is dropped.
@@ -219,14 +247,15 @@ impl Visitor {
     /// has run out; with what to say then.
     pub async fn is_shut_out<M: Ask>(&self, asked: M) -> Status {
         let Door { access, keys, .. } = &self.door;
-        if access.is_anyone() {
+        let Some(namespace) = self.namespace().ok().filter(|_| !access.is_anyone()) else {
             return std::future::pending().await;
-        }
+        };
         let mut keys = keys.clone();
         // Which of them is the right one is seen when one changes.
         let entities = asked.needs();
         let entities = entities.iter().map(|need| auth::entity_path(&need.path));
-        let _kept: Vec<_> = entities.map(|entity| keys.keep(entity)).collect();
+        let entities = entities.filter_map(|entity| namespace.qualify(entity).ok());
+        let _kept: Vec<_> = entities.map(|entity| keys.keep(&entity)).collect();
         let mut look_in = PROOF_LOOK_EVERY;
         loop {
             tokio::select! {
@@ -246,23 +275,24 @@ impl Visitor {
     }
 
     /// Who asks, if he may.
-    async fn permit<M: Ask>(&self, asked: &M) -> Result<Principal, Status> {
+    async fn permit<M: Ask>(&self, asked: &M) -> Result<Permitted, Status> {
+        let namespace = self.namespace()?.clone();
         if self.door.access.is_anyone() {
-            return Ok(Principal::Anyone);
+            return Ok(Permitted { principal: Principal::Anyone, namespace });
         }
         let mut needs = asked.needs();
         // A commit names the same entity with each of its operations.
         needs.sort_unstable();
         needs.dedup();
-        let mut known = Principal::Anyone;
+        let mut principal = Principal::Anyone;
         for need in needs {
-            known = self.meet(need, M::METHOD).await?;
+            principal = self.meet(need, M::METHOD).await?;
         }
-        Ok(known)
+        Ok(Permitted { principal, namespace })
     }
 
-    fn caller(&self, principal: Option<Principal>) -> Caller {
-        Caller { protocol: self.protocol, address: self.peer, principal }
+    fn caller(&self, principal: Option<Principal>, namespace: Namespace) -> Caller {
+        Caller { protocol: self.protocol, address: self.peer, principal, namespace }
     }
 
     /// Who has sent the proof, whatever it is good for there; whoever guesses waits.
@@ -315,7 +345,8 @@ impl Visitor {
             Err(denied) => {
                 let (protocol, peer, denied, path) =
                     (self.protocol, self.peer, &denied, &*need.path);
-                let told = Refused { protocol, peer, denied, claimed, path, method };
+                let namespace = self.namespace()?;
+                let told = Refused { protocol, peer, denied, claimed, path, method, namespace };
                 tokio::time::sleep(trail.refuse(&told)).await;
                 Err(refused(denied, path))
             }
@@ -325,7 +356,13 @@ impl Visitor {
     /// By the keys of the node, or where none of them will do by the entity's own (ENT-12).
     async fn known(&self, need: &Need) -> Result<Result<Principal, Denied>, Status> {
         let Need { path, any_of } = need;
-        let Door { access, broker, .. } = &self.door;
+        let Door { broker, keys, .. } = &self.door;
+        let namespace = self.namespace()?;
+        let of = match any_of.iter().any(|right| right.is_of_cluster()) {
+            true => &Namespace::DEFAULT,
+            false => namespace,
+        };
+        let (access, broker) = (keys.access(of), broker.within(namespace.clone()));
         let (authorization, certificate) = (self.proof.as_deref(), self.certified.as_deref());
         let given = Evidence { authorization, certificate };
         let permit = |own: &[auth::Key]| access.permit(given, path, any_of, own, now_s());
@@ -410,8 +447,9 @@ impl Interceptor for KeyHolder {
                 let (protocol, path, method) = (Protocol::Grpc, "", "reflection");
                 let (denied, claimed) = (&denied, claimed.as_deref());
                 // There is no waiting here; with too many he is held all the same.
-                let _ =
-                    self.trail.refuse(&Refused { protocol, peer, denied, claimed, path, method });
+                let namespace = &Namespace::DEFAULT;
+                let told = Refused { protocol, peer, denied, claimed, path, method, namespace };
+                let _ = self.trail.refuse(&told);
                 Err(refused(denied, ""))
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use domain::GroupId;
+use domain::{GroupId, Namespace, namespace_of, told_name};
 use service::{Broker, HistoryChunk, MessageHistory, recorded_event};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -38,10 +38,11 @@ impl History for HistoryService {
             let from = asked.from.into_iter().map(|(group, index)| Ok((group_id(group)?, index)));
             let from = from.collect::<Result<BTreeMap<GroupId, u64>, Status>>()?;
             let history = broker.cluster().message_history().map_err(|error| status(&error))?;
+            let namespace = broker.namespace().clone();
             let (parts, responses) = mpsc::channel(PARTS_MAX);
             tokio::spawn(async move {
                 tokio::select! {
-                    () = send_all(&history, &from, &parts) => {}
+                    () = send_all(&history, &namespace, &from, &parts) => {}
                     () = stopped(stopping) => {
                         let gone = Status::unavailable("this node is stopping; ask another");
                         drop(parts.try_send(Err(gone)));
@@ -80,6 +81,7 @@ impl History for HistoryService {
 /// What is there now; what comes meanwhile is for the next time, or it might never end.
 async fn send_all(
     history: &MessageHistory,
+    namespace: &Namespace,
     from: &BTreeMap<GroupId, u64>,
     parts: &mpsc::Sender<Result<v1::ReadHistoryResponse, Status>>,
 ) {
@@ -89,7 +91,7 @@ async fn send_all(
             && let Some(chunk) = history.next(group, next)
         {
             next = chunk.last_index + 1;
-            if parts.send(Ok(part(group, &chunk))).await.is_err() {
+            if parts.send(Ok(part(group, namespace, &chunk))).await.is_err() {
                 return;
             }
         }
@@ -103,12 +105,25 @@ fn group_id(group: u32) -> Result<GroupId, Status> {
     })
 }
 
-fn part(group: GroupId, chunk: &Arc<HistoryChunk>) -> v1::ReadHistoryResponse {
+/// What is of other namespaces is not told (NS-3).
+fn part(
+    group: GroupId,
+    namespace: &Namespace,
+    chunk: &Arc<HistoryChunk>,
+) -> v1::ReadHistoryResponse {
     let HistoryChunk { first_index, last_index, since: _, events } = &**chunk;
     v1::ReadHistoryResponse {
         group: u32::from(group.0),
         first_index: *first_index,
         last_index: *last_index,
-        events: events.iter().map(|event| recorded_event(group, event)).collect(),
+        events: events
+            .iter()
+            .filter(|event| namespace_of(&event.event.entity) == *namespace)
+            .map(|event| {
+                let event = recorded_event(group, event);
+                let entity = told_name(&event.entity).to_owned();
+                v1::MessageEvent { entity, ..event }
+            })
+            .collect(),
     }
 }

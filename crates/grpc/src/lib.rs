@@ -21,6 +21,7 @@ mod events;
 mod fault_rules;
 mod history;
 mod messaging;
+mod namespaces;
 mod receive_stream;
 mod send_stream;
 mod sessions;

@@ -38,7 +38,8 @@ pub(crate) trait Ask: Message {
             // Whoever may listen to an entity asks it, and every node looks through all that it has.
             Some(("History", "FindMessages")) => MANAGEMENT_CREDITS,
             Some((
-                "Cluster" | "Connections" | "Events" | "Support" | "Backups" | "Faults" | "History",
+                "Cluster" | "Namespaces" | "Connections" | "Events" | "Support" | "Backups"
+                | "Faults" | "History",
                 _,
             )) => 0,
             Some(("Entities", _)) => MANAGEMENT_CREDITS,
@@ -141,6 +142,12 @@ asks! {
     ListRulesRequest, "Entities/ListRules", LISTEN, UNAUDITED, |ask| below(&ask.topic, &ask.subscription);
     RemoveRuleRequest, "Entities/RemoveRule", LISTEN, Some(Action::RuleDelete), |ask| below(&ask.topic, &ask.subscription),
         rule_path(&ask.topic, &ask.subscription, &ask.rule);
+
+    CreateNamespaceRequest, "Namespaces/CreateNamespace", OPERATE, Some(Action::NamespaceCreate), |ask| String::new(), ask.name.clone();
+    GetNamespaceRequest, "Namespaces/GetNamespace", OPERATE, UNAUDITED, |_ask| String::new();
+    ListNamespacesRequest, "Namespaces/ListNamespaces", OPERATE, UNAUDITED, |_ask| String::new();
+    UpdateNamespaceRequest, "Namespaces/UpdateNamespace", OPERATE, Some(Action::NamespaceUpdate), |ask| String::new(), ask.name.clone();
+    DeleteNamespaceRequest, "Namespaces/DeleteNamespace", OPERATE, Some(Action::NamespaceDelete), |ask| String::new(), ask.name.clone();
 
     StatusRequest, "Cluster/Status", MONITOR, UNAUDITED, |_ask| String::new();
     NowRequest, "Cluster/Now", MONITOR, UNAUDITED, |_ask| String::new();

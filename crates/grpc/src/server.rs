@@ -23,6 +23,7 @@ use crate::api::events_server::EventsServer;
 use crate::api::faults_server::FaultsServer;
 use crate::api::history_server::HistoryServer;
 use crate::api::messaging_server::MessagingServer;
+use crate::api::namespaces_server::NamespacesServer;
 use crate::api::sessions_server::SessionsServer;
 use crate::api::support_server::SupportServer;
 use crate::api::transactions_server::TransactionsServer;
@@ -37,6 +38,7 @@ use crate::events::EventsService;
 use crate::fault_rules::FaultsService;
 use crate::history::HistoryService;
 use crate::messaging::MessagingService;
+use crate::namespaces::NamespacesService;
 use crate::sessions::SessionsService;
 use crate::support::SupportService;
 use crate::transact_stream::TransactionsService;
@@ -133,6 +135,7 @@ pub async fn serve(
         .max_encoding_message_size(usize::MAX);
     let support = SupportServer::new(SupportService { door: door.clone() })
         .max_encoding_message_size(usize::MAX);
+    let namespaces = NamespacesServer::new(NamespacesService { door: door.clone() });
     let faults = FaultsServer::new(FaultsService { door: door.clone() });
     let history =
         HistoryServer::new(HistoryService { door: door.clone(), stopping: stopping.clone() })
@@ -172,6 +175,7 @@ pub async fn serve(
         .add_service(InterceptedService::new(events, ConnectionLimit))
         .add_service(InterceptedService::new(support, ConnectionLimit))
         .add_service(InterceptedService::new(backups, ConnectionLimit))
+        .add_service(InterceptedService::new(namespaces, ConnectionLimit))
         .add_service(InterceptedService::new(faults, ConnectionLimit))
         .add_service(InterceptedService::new(history, ConnectionLimit))
         .add_service(InterceptedService::new(health_service, ConnectionLimit))
@@ -205,6 +209,7 @@ async fn watch_health(broker: Broker, health: tonic_health::server::HealthReport
             "Sessions",
             "Transactions",
             "Cluster",
+            "Namespaces",
             "Connections",
             "Events",
             "Support",

@@ -34,9 +34,10 @@ impl Transactions for TransactionsService {
         request: Request<Streaming<v1::TransactRequest>>,
     ) -> Result<Response<Self::TransactStream>, Status> {
         let (answers, responses) = mpsc::channel(ANSWERS_MAX);
+        let visitor = self.door.visitor(&request);
         let stream = TransactStream {
-            transaction: self.door.begin(),
-            visitor: self.door.visitor(&request),
+            transaction: visitor.begin()?,
+            visitor,
             requests: request.into_inner(),
             answers,
             entity: String::new(),

@@ -2,6 +2,7 @@
 //! take Manage, messages Send or Listen, and forwarding takes Send on where to (FWD-2). An entity's own
 //! rules are asked for where no key of the node will do (ENT-12).
 
+mod destination;
 mod wait;
 
 use std::net::SocketAddr;
@@ -20,21 +21,17 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use domain::Namespace;
 use limits::{Exceeded, MANAGEMENT_CREDITS, Party};
 use service::{Broker, KeyWatch};
 
-use crate::caller::{CertifiedPeer, ConnectionSlot, Peer};
+use self::destination::{Forward, forwards};
+use crate::caller::{CertifiedPeer, ConnectionSlot, InNamespace, Peer, asked_host};
 use crate::failure::{Failure, refuse};
+use crate::path;
 use crate::path::Target;
 use crate::probe::{Probe, probe};
 use crate::whole_body::{self, BodyKind};
-use crate::{atom, path};
-
-/// Elements of a description, and the headers with tokens for where they forward to.
-const FORWARDING: [(&str, &str); 2] = [
-    ("ForwardTo", "servicebussupplementaryauthorization"),
-    ("ForwardDeadLetteredMessagesTo", "servicebusdlqsupplementaryauthorization"),
-];
 
 /// What stands behind an entity's path where its messages are meant (HTTP-12): nothing else takes Send or
 /// Listen.
@@ -44,6 +41,7 @@ const MESSAGES: &str = "/messages";
 pub(crate) struct Guard {
     access: Access,
     trail: Trail,
+    namespace: Namespace,
 }
 
 /// Who lets requests pass.
@@ -56,7 +54,19 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub fn new(access: Access, trail: Trail, broker: Broker, keys: KeyWatch) -> Gate {
+        let access = if access.is_anyone() { access } else { keys.access(&Namespace::DEFAULT) };
         Gate { guard: Arc::new(Guard::new(access, trail)), broker, keys }
+    }
+
+    /// The one to where a request's host says that it is meant for (NS-5). What is about the cluster itself is never of
+    /// another namespace than the default one.
+    fn of(&self, request: &Request, is_of_cluster: bool) -> Gate {
+        let host = asked_host(request.headers(), request.uri()).filter(|_| !is_of_cluster);
+        let namespace = host.map(|host| self.broker.namespaces().of_host(host));
+        let Some(namespace) = namespace.filter(|it| !it.is_default()) else { return self.clone() };
+        let (access, trail) = (self.keys.access(&namespace), self.guard.trail.clone());
+        let (broker, keys) = (self.broker.within(namespace.clone()), self.keys.clone());
+        Gate { guard: Arc::new(Guard { access, trail, namespace }), broker, keys }
     }
 }
 
@@ -89,7 +99,7 @@ struct Taken {
 
 impl Guard {
     pub fn new(access: Access, trail: Trail) -> Guard {
-        Guard { access, trail }
+        Guard { access, trail, namespace: Namespace::DEFAULT }
     }
 
     /// ERR-17, ERR-25. The reason goes to the client. `own`: keys of the entity the path is of.
@@ -150,7 +160,8 @@ impl Guard {
         let claimed = claimed.as_deref();
         let path = request.uri().path().trim_start_matches('/');
         let method = request.method().as_str();
-        let told = Refused { protocol, peer, denied, claimed, path, method };
+        let namespace = &self.namespace;
+        let told = Refused { protocol, peer, denied, claimed, path, method, namespace };
         let (wait, probe) = (self.trail.refuse(&told), probe(request.method(), request.uri()));
         (unauthorized(probe, denied, why), wait)
     }
@@ -170,7 +181,8 @@ impl Guard {
         (action, object): (Action, String),
     ) -> Entry {
         let (protocol, address) = (Protocol::Http, peer(request));
-        self.trail.begin(Caller { protocol, address, principal: Some(principal) }, action, &object)
+        let (principal, namespace) = (Some(principal), self.namespace.clone());
+        self.trail.begin(Caller { protocol, address, principal, namespace }, action, &object)
     }
 }
 
@@ -259,11 +271,15 @@ pub(crate) async fn check(State(gate): State<Gate>, request: Request, next: Next
         None => path::target(method, uri.path(), uri.query()).ok(),
     };
     let action = target.as_ref().and_then(|target| target.action(method, is_update));
+    let right = target.as_ref().map(Target::right);
+    let is_of_cluster = probe(method, uri).is_some() || right.is_some_and(Right::is_of_cluster);
+    let gate = gate.of(&request, is_of_cluster);
     let taken = gate.taken(&request, target.as_ref());
     let (mut request, principal) = match gate.permit(taken.as_ref(), request).await {
         Ok(permitted) => permitted,
         Err(refusal) => return refusal,
     };
+    request.extensions_mut().insert(InNamespace(gate.guard.namespace.clone()));
     let is_of_node = probe(request.method(), request.uri()).is_some();
     let creates = matches!(action, Some((Action::EntityCreate, _)));
     // Whoever watches a node is never held up.
@@ -347,32 +363,6 @@ async fn permit_forwarding(
     Err(refusal)
 }
 
-/// A way a description forwards.
-struct Forward {
-    element: &'static str,
-    /// Of the request, with the token for it.
-    header: &'static str,
-    /// The name of the entity, as the description is read: not as rights would be, which is another
-    /// reading of what a client writes.
-    target: String,
-}
-
-/// Each way a description forwards. It is read as it is read next, or a body could say one thing here
-/// and another there; one that cannot be read is refused there.
-fn forwards(body: &[u8]) -> Vec<Forward> {
-    let Ok(text) = atom::text(body) else { return Vec::new() };
-    let Ok(document) = atom::parse(text) else { return Vec::new() };
-    let mut found = Vec::new();
-    for node in document.descendants() {
-        let named = FORWARDING.iter().find(|(element, _)| *element == node.tag_name().name());
-        let target = node.text().map(str::trim).filter(|target| !target.is_empty());
-        if let (Some((element, header)), Some(target)) = (named, target) {
-            found.push(Forward { element, header, target: auth::addressed(target) });
-        }
-    }
-    found
-}
-
 /// 401, or 429 to whom is to come again later.
 fn unauthorized(probe: Option<Probe>, denied: &Denied, why: String) -> Response {
     let (code, wait_ms) = match denied {
@@ -413,7 +403,9 @@ fn now_s() -> u64 {
 mod tests {
     use auth::{Reach, Rights, sign};
 
+    use super::destination::FORWARDING;
     use super::*;
+    use crate::atom;
 
     fn guard() -> Guard {
         let key = |name: &str, right: Right, scope: &str| Key {

@@ -262,16 +262,18 @@ impl Request<'_> {
 
     /// Standard, because that is whose limits are the defaults (QUOTA-0).
     fn namespace(&self) -> Result<Response, Failure> {
-        const NAME: &str = "mayfly";
+        const DEFAULT: &str = "mayfly";
+        let namespace = self.broker.namespace();
+        let name = if namespace.is_default() { DEFAULT } else { namespace.as_str() };
         let (now, _) = self.broker.cluster().now_here();
         let id = self.asked.own();
-        let entry = Entry { id, title: NAME, published: now, updated: now };
+        let entry = Entry { id, title: name, published: now, updated: now };
         answer_entry(StatusCode::OK, |xml| {
             document::entry(xml, &entry, "NamespaceInfo", |out| {
                 out.instant("CreatedTime", now)?;
                 out.text("MessagingSKU", "Standard")?;
                 out.instant("ModifiedTime", now)?;
-                out.text("Name", NAME)?;
+                out.text("Name", name)?;
                 out.text("NamespaceType", "Messaging")
             })
         })

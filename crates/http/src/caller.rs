@@ -9,8 +9,9 @@ use std::time::Duration;
 use auth::Certified;
 use axum::Router;
 use axum::http::uri::{Authority, PathAndQuery, Scheme};
-use axum::http::{Request, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Request, StatusCode, Uri, header};
 use axum::response::Response;
+use domain::Namespace;
 use hyper::body::Incoming;
 use limits::{ClientInfo, Exceeded, Scope, Slot};
 use tower::Service;
@@ -30,6 +31,10 @@ pub(crate) struct Peer(pub SocketAddr);
 /// Whether a request came over TLS.
 #[derive(Clone, Copy)]
 pub(crate) struct OverTls(pub bool);
+
+/// Where what a request asks for is (NS-5).
+#[derive(Clone)]
+pub(crate) struct InNamespace(pub Namespace);
 
 /// What was shown on the connection of a request.
 #[derive(Clone, Default)]
@@ -87,6 +92,12 @@ impl Caller {
         }
         self.app.call(request).await
     }
+}
+
+/// The host that a request is meant for, perhaps with its port.
+pub(crate) fn asked_host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    host.or(uri.host())
 }
 
 /// Resolves once an operator has the connection end.

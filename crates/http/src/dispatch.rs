@@ -1,16 +1,17 @@
 //! Any request that has no route of its own: its path names an entity, or messages of one.
 
-use axum::Extension;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::header::HOST;
-use axum::http::{HeaderMap, Method, Uri};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use domain::Excerpt;
 use limits::Party;
 use service::{Actor, Broker};
 
+use crate::caller::InNamespace;
 use crate::failure::Failure;
 use crate::messages::WaitEnd;
 use crate::path::{self, Target, Unclear};
@@ -19,21 +20,20 @@ use crate::server::App;
 use crate::whole_body::{self, BodyKind};
 use crate::{CLIENT_REQUEST_ID, atom, fault_rules, health, history, messages, metrics};
 
-pub(crate) async fn answer(
-    State(app): State<App>,
-    end: Option<Extension<WaitEnd>>,
-    party: Option<Extension<Option<Party>>>,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
+pub(crate) async fn answer(State(app): State<App>, request: Request) -> Response {
+    let (Parts { method, uri, headers, mut extensions, .. }, body) = request.into_parts();
     if let Some(probe) = probe(&method, &uri) {
         return answer_probe(probe, app).await;
     }
-    let end = end.map(|Extension(end)| end);
-    let party = party.and_then(|Extension(party)| party);
+    // Whoever lets requests in says where they are let in to.
+    let Some(InNamespace(namespace)) = extensions.remove() else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    let end = extensions.remove::<WaitEnd>();
+    let party = extensions.remove::<Option<Party>>().flatten();
     let client = Client { end, party };
+    // Nothing below here knows of another.
+    let app = App { broker: app.broker.within(namespace), ..app };
     let answer = answered(&app, client, &method, &uri, &headers, body).await;
     let mut response = answer.unwrap_or_else(Failure::into_response);
     if let Some(id) = headers.get(CLIENT_REQUEST_ID) {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use domain::{Counts, Deed, LATE_MS, Tally};
+use domain::{Counts, Deed, LATE_MS, Tally, namespace_of, told_name};
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use service::{EntityDepth, EntitySamples};
 
@@ -196,6 +196,15 @@ pub fn describe() {
     describe_gauge!(SHOWN, Unit::Count, SHOWN_HELP);
 }
 
+/// The labels of an entity by its name in all the cluster; the default namespace needs none (NS-1).
+fn labels(name: &str) -> String {
+    let (namespace, told) = (namespace_of(name), escaped(told_name(name)));
+    match namespace.is_default() {
+        true => format!("entity=\"{told}\""),
+        false => format!("entity=\"{told}\",namespace=\"{namespace}\""),
+    }
+}
+
 /// What a label's value may not hold is written as Prometheus has it.
 fn escaped(name: &str) -> String {
     name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
@@ -204,13 +213,13 @@ fn escaped(name: &str) -> String {
 /// Everything, behind what the recorder tells.
 pub(crate) fn append(text: &mut String, samples: &EntitySamples) {
     let mut tallies: Vec<(String, &Tally)> =
-        samples.own.iter().map(|own| (escaped(&own.name), &own.tally)).collect();
-    tallies.push((OTHERS.to_owned(), &samples.others.0));
-    tallies.push((GONE.to_owned(), &samples.gone));
+        samples.own.iter().map(|own| (labels(&own.name), &own.tally)).collect();
+    tallies.push((labels(OTHERS), &samples.others.0));
+    tallies.push((labels(GONE), &samples.gone));
     for family in FAMILIES {
         family.head(text);
-        for (entity, tally) in &tallies {
-            family.series(text, Some(entity), tally);
+        for (of, tally) in &tallies {
+            family.series(text, Some(of), tally);
         }
     }
     for family in TOTALS {
@@ -218,10 +227,10 @@ pub(crate) fn append(text: &mut String, samples: &EntitySamples) {
         family.series(text, None, &samples.total);
     }
     lateness(text, &tallies);
-    let own = samples.own.iter().filter_map(|own| Some((escaped(&own.name), own.depth.as_ref()?)));
+    let own = samples.own.iter().filter_map(|own| Some((labels(&own.name), own.depth.as_ref()?)));
     let mut depths: Vec<(String, &EntityDepth)> = own.collect();
     let told = depths.len();
-    depths.push((OTHERS.to_owned(), &samples.others.1));
+    depths.push((labels(OTHERS), &samples.others.1));
     gauges(text, &depths, told);
     head(text, SHOWN, "gauge", SHOWN_HELP);
     line(text, SHOWN, "", &samples.own.len());
@@ -232,11 +241,11 @@ impl Family {
         head(text, self.name, "counter", self.help);
     }
 
-    fn series(&self, text: &mut String, entity: Option<&str>, tally: &Tally) {
+    /// `of`: the labels of an entity.
+    fn series(&self, text: &mut String, of: Option<&str>, tally: &Tally) {
         for (value, count) in self.series {
-            let entity = entity.map(|entity| format!("entity=\"{entity}\""));
             let label = (!self.label.is_empty()).then(|| format!("{}=\"{value}\"", self.label));
-            let labels: Vec<String> = entity.into_iter().chain(label).collect();
+            let labels: Vec<String> = of.map(str::to_owned).into_iter().chain(label).collect();
             line(text, self.name, &labels.join(","), &count(tally));
         }
     }
@@ -256,42 +265,40 @@ fn line(text: &mut String, name: &str, labels: &str, value: &dyn std::fmt::Displ
 fn lateness(text: &mut String, tallies: &[(String, &Tally)]) {
     head(text, LATENESS, "histogram", LATENESS_HELP);
     let name = |end| format!("{LATENESS}{end}");
-    for (entity, tally) in tallies.iter().filter(|(_, tally)| tally.late_count() > 0) {
+    for (of, tally) in tallies.iter().filter(|(_, tally)| tally.late_count() > 0) {
         let mut below = 0;
         for (bound_ms, count) in LATE_MS.iter().zip(tally.late) {
             below += count;
-            let labels = format!("entity=\"{entity}\",le=\"{}\"", *bound_ms as f64 / 1e3);
+            let labels = format!("{of},le=\"{}\"", *bound_ms as f64 / 1e3);
             line(text, &name("_bucket"), &labels, &below);
         }
-        let labels = format!("entity=\"{entity}\"");
-        line(text, &name("_bucket"), &format!("{labels},le=\"+Inf\""), &tally.late_count());
-        line(text, &name("_sum"), &labels, &(tally.late_ms_sum as f64 / 1e3));
-        line(text, &name("_count"), &labels, &tally.late_count());
+        line(text, &name("_bucket"), &format!("{of},le=\"+Inf\""), &tally.late_count());
+        line(text, &name("_sum"), of, &(tally.late_ms_sum as f64 / 1e3));
+        line(text, &name("_count"), of, &tally.late_count());
     }
 }
 
 /// The first so many are entities, behind them stand sums.
 fn gauges(text: &mut String, depths: &[(String, &EntityDepth)], entities: usize) {
     head(text, MESSAGES, "gauge", MESSAGES_HELP);
-    for (entity, depth) in depths {
+    for (of, depth) in depths {
         for (state, count) in STATES {
-            let labels = format!("entity=\"{entity}\",state=\"{state}\"");
+            let labels = format!("{of},state=\"{state}\"");
             line(text, MESSAGES, &labels, &count(&depth.counts));
         }
     }
-    let of = |entity: &str| format!("entity=\"{entity}\"");
     head(text, SIZE, "gauge", SIZE_HELP);
-    for (entity, depth) in depths {
-        line(text, SIZE, &of(entity), &depth.size_bytes);
+    for (of, depth) in depths {
+        line(text, SIZE, of, &depth.size_bytes);
     }
     head(text, CONSUMERS, "gauge", CONSUMERS_HELP);
-    for (entity, depth) in depths {
-        line(text, CONSUMERS, &of(entity), &depth.consumers);
+    for (of, depth) in depths {
+        line(text, CONSUMERS, of, &depth.consumers);
     }
     head(text, OLDEST, "gauge", OLDEST_HELP);
-    for (entity, depth) in &depths[..entities] {
+    for (of, depth) in &depths[..entities] {
         if let Some(ms) = depth.oldest_ms {
-            line(text, OLDEST, &of(entity), &(ms as f64 / 1e3));
+            line(text, OLDEST, of, &(ms as f64 / 1e3));
         }
     }
 }
@@ -317,7 +324,11 @@ mod tests {
         let own =
             |name: &str, depth| EntitySample { name: name.to_owned(), tally: tally.clone(), depth };
         let samples = EntitySamples {
-            own: vec![own("news/subscriptions/a\"b", Some(depth)), own("elsewhere", None)],
+            own: vec![
+                own("news/subscriptions/a\"b", Some(depth)),
+                own("elsewhere", None),
+                own("+team:elsewhere", None),
+            ],
             others: Default::default(),
             gone: tally.clone(),
             total: tally.clone(),
@@ -335,7 +346,8 @@ mod tests {
             "mayfly_entity_timer_lateness_seconds_sum{entity=\"elsewhere\"} 0.02",
             "mayfly_entity_messages{entity=\"news/subscriptions/a\\\"b\",state=\"active\"} 3",
             "mayfly_entity_oldest_message_age_seconds{entity=\"news/subscriptions/a\\\"b\"} 1.5",
-            "mayfly_entities_shown 2",
+            "mayfly_entity_sent_messages_total{entity=\"elsewhere\",namespace=\"team\"} 1",
+            "mayfly_entities_shown 3",
         ] {
             assert!(text.lines().any(|line| line == expected), "{expected}\n{text}");
         }

@@ -3,12 +3,13 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::Extension;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::Response;
 use bytes::{Buf, Bytes, BytesMut};
 use futures::{Sink, Stream};
@@ -16,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
 use transport::Arrival;
 
-use crate::caller::{CertifiedPeer, OverTls, Peer};
+use crate::caller::{CertifiedPeer, OverTls, Peer, asked_host};
 use crate::failure::refuse;
 
 pub(crate) const PATH: &str = "/$servicebus/websocket";
@@ -38,6 +39,8 @@ pub(crate) async fn open(
     Extension(Peer(peer)): Extension<Peer>,
     Extension(CertifiedPeer(certified)): Extension<CertifiedPeer>,
     Extension(OverTls(is_tls)): Extension<OverTls>,
+    headers: HeaderMap,
+    uri: Uri,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
     let Some(tunnels) = tunnels else {
@@ -51,6 +54,7 @@ pub(crate) async fn open(
             return refuse(rejection.status(), why);
         }
     };
+    let host = asked_host(&headers, &uri).map(Arc::from);
     let mut upgrade = upgrade
         .max_frame_size(FRAME_BYTES_MAX)
         .max_message_size(FRAME_BYTES_MAX)
@@ -65,7 +69,9 @@ pub(crate) async fn open(
         let stream = transport::Stream::Tunnel(Box::new(Tunnel::new(socket)));
         // Fails only when the node ends.
         let arrival = Arrival::now(stream, peer);
-        drop(tunnels.send(Arrival { certified, is_tls, is_web_socket: true, ..arrival }).await);
+        drop(
+            tunnels.send(Arrival { certified, is_tls, is_web_socket: true, host, ..arrival }).await,
+        );
     })
 }
 

@@ -178,6 +178,10 @@ impl Ledger {
         let name = match principal {
             // Who has no key counts as one with all others who have none.
             Principal::Anyone | Principal::JoinToken { .. } => Default::default(),
+            // No entity has such a name, nor has any key of a node an empty one.
+            Principal::NamespaceRule { namespace, name } => {
+                (format!("{namespace}:"), name.to_string())
+            }
             Principal::Rule { entity, name } => (entity.to_string(), name.to_string()),
             Principal::Key { name: key } | Principal::Certificate { key, .. } => {
                 (String::new(), key.to_string())

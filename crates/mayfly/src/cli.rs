@@ -42,6 +42,8 @@ enum Command {
     Subscription(commands::subscription::SubscriptionArgs),
     /// Create, show, list, update, delete and try rules of subscriptions
     Rule(commands::rule::RuleArgs),
+    /// Create, list, show, update and delete namespaces
+    Namespace(commands::namespace::NamespaceArgs),
     /// Everything a cluster has, as a file; and a cluster as a file says
     Definitions(commands::definitions::DefinitionsArgs),
     /// Backups in a directory or an S3-compatible store
@@ -134,6 +136,7 @@ impl Cli {
             Command::Topic(args) => commands::topic::run(args).await?,
             Command::Subscription(args) => commands::subscription::run(args).await?,
             Command::Rule(args) => commands::rule::run(args).await?,
+            Command::Namespace(args) => commands::namespace::run(args).await?,
             Command::Definitions(args) => return commands::definitions::run(args).await,
             Command::Backup(args) => commands::backup::run(args).await?,
             Command::Send(args) => commands::send::run(args).await?,

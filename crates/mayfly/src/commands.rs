@@ -21,6 +21,7 @@ pub mod key;
 pub mod load;
 pub mod man;
 pub mod message;
+pub mod namespace;
 pub mod peek;
 pub mod properties;
 pub mod purge;
@@ -39,7 +40,7 @@ pub mod topic;
 
 use client::{Client, QueuePath, subscription_path};
 
-use crate::connect::Connect;
+use crate::connect::ConnectWithin;
 use crate::terminal;
 
 /// A queue or a subscription on the command line, or one of its dead-letter queues.
@@ -96,7 +97,7 @@ pub struct Output {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
-    pub connect: Connect,
+    pub connect: ConnectWithin,
 }
 
 /// Says that something is deleted; that it was not there is no error if it need not be.

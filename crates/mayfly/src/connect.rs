@@ -56,9 +56,30 @@ pub struct TlsFlags {
     pub tls_key: Option<PathBuf>,
 }
 
+/// Which namespace of which cluster, and with what proof: of commands that are about entities.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ConnectWithin {
+    /// The namespace that is meant, in the place of the default one
+    #[arg(long, env = "MAYFLY_NAMESPACE", value_name = "NAME", help_heading = "Connection")]
+    pub namespace: Option<String>,
+    #[command(flatten)]
+    pub cluster: Connect,
+}
+
+impl ConnectWithin {
+    pub fn client(&self) -> anyhow::Result<Client> {
+        let namespace = self.namespace.clone();
+        self.cluster.client_with(ClientOptions { namespace, ..self.cluster.options()? })
+    }
+}
+
 impl Connect {
     pub fn client(&self) -> anyhow::Result<Client> {
-        Client::with_options(&self.connect, self.options()?)
+        self.client_with(self.options()?)
+    }
+
+    fn client_with(&self, options: ClientOptions) -> anyhow::Result<Client> {
+        Client::with_options(&self.connect, options)
             .map_err(|error| terminal::usage(format!("--connect: {}", error.detail().message)))
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{EXCERPT_BYTES_MAX, Excerpt, GroupId, Refusal};
+use domain::{EXCERPT_BYTES_MAX, Excerpt, GroupId, Refusal, told_name};
 use thiserror::Error;
 use uuid::Uuid;
 
@@ -108,10 +108,15 @@ impl Error {
             ErrorKind::Refused(Refusal::PerhapsDone) => {
                 ErrorKind::Unknown { why: Unknown::Forgotten }
             }
+            ErrorKind::Refused(refusal) => ErrorKind::Refused(refusal.told()),
             kind => kind,
         };
         metric::refused(kind.name());
         let entity: Arc<str> = entity.into();
+        let entity = match told_name(&entity) {
+            told if told.len() == entity.len() => entity,
+            told => told.into(),
+        };
         let entity = match entity.len() > EXCERPT_BYTES_MAX {
             true => Excerpt(&entity).to_string().into(),
             false => entity,

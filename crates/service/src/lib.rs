@@ -41,9 +41,10 @@ pub use config::{ClockConfig, Config, ForwardContent, Founding, IdleConfig, Prop
 pub use edge::{
     Accepted, Backup, BackupHeader, BackupPart, Broker, Caller, Chunk, Cluster, ClusterStatus,
     Entities, EntityKeys, Entrant, FaultRules, Faults, GroupView, Joined, KeyWatch, Listed,
-    Messages, Next, NodeStatus, PAGE_MAX, Page, QueueInfo, Queues, Reach, Readiness, ReceiveMode,
-    Receiver, Refusals, ReplicaView, Restore, Role, Rules, SEND_BYTES_MAX, Sender, Sessions,
-    Stored, Subscriptions, Topics, Transaction, Transactions, draw_key, draw_message_id, draw_uuid,
+    Messages, NamespaceInfo, Namespaces, Next, NodeStatus, PAGE_MAX, Page, QueueInfo, Queues,
+    Reach, Readiness, ReceiveMode, Receiver, Refusals, ReplicaView, Restore, Role, Rules,
+    SEND_BYTES_MAX, Sender, Sessions, Stored, Subscriptions, Topics, Transaction, Transactions,
+    draw_key, draw_message_id, draw_uuid,
 };
 pub use error::{Error, ErrorKind, Result, Unavailable, Unknown};
 pub use events::{ClusterEvent, EVENTS_KEPT_MAX, EventPage, Events};

@@ -3,7 +3,7 @@
 
 use domain::{
     LifeStep, Phase, PhaseState, QueueId, SequenceNumber, SpanId, SubQueue, Timestamp,
-    TraceContext, TracedStep, split_subscription_path,
+    TraceContext, TracedStep, namespace_of, split_subscription_path, told_name,
 };
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1::span::{Link, SpanKind};
@@ -282,7 +282,7 @@ impl Account<'_> {
 
     /// The name of the entity, and of the subqueue as clients ask for it.
     fn destination(&self) -> String {
-        let name = &self.step.event.entity;
+        let name = told_name(&self.step.event.entity);
         let queue = self.step.queue;
         match queue.sub {
             SubQueue::Main => name.to_string(),
@@ -304,9 +304,14 @@ impl Account<'_> {
             let seconds = (message.enqueued_at.0 / 1000) as i64;
             attributes.push(int("azure.servicebus.message.enqueued_time", seconds));
         }
-        match split_subscription_path(&event.entity) {
+        let entity = told_name(&event.entity);
+        let namespace = namespace_of(&event.entity);
+        if !namespace.is_default() {
+            attributes.push(text("mayfly.namespace", namespace.as_str()));
+        }
+        match split_subscription_path(entity) {
             Some((topic, subscription)) => {
-                let behind = &destination[event.entity.len()..];
+                let behind = &destination[entity.len()..];
                 attributes.push(text("messaging.destination.name", topic));
                 let subscription = format!("{subscription}{behind}");
                 attributes.push(text("messaging.destination.subscription.name", &subscription));

@@ -55,6 +55,9 @@ pub struct Arrival {
     pub is_tls: bool,
     /// It is carried by a WebSocket.
     pub is_web_socket: bool,
+    /// The host that its client wants to speak with, where it was said on the way here: to the WebSocket, or in the TLS
+    /// handshake.
+    pub host: Option<Arc<str>>,
 }
 
 impl Arrival {
@@ -62,6 +65,7 @@ impl Arrival {
     pub fn now(stream: Stream, peer: SocketAddr) -> Arrival {
         Arrival {
             is_tls: stream.is_tls(),
+            host: stream.asked_host().map(Arc::from),
             stream,
             peer,
             accepted_at: Instant::now(),

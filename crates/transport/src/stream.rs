@@ -77,6 +77,15 @@ impl Stream {
         }
     }
 
+    /// The host that the client wants to speak with, where it said so in a handshake of this connection itself.
+    pub fn asked_host(&self) -> Option<&str> {
+        match self {
+            Stream::Tls(stream) => stream.get_ref().1.server_name(),
+            Stream::Plain(_) | Stream::Tunnel(_) => None,
+            Stream::Begun(begun) => begun.rest.asked_host(),
+        }
+    }
+
     /// Has the connection be reset when it is dropped, so that the other side finds it broken and no end. Through a
     /// tunnel nobody can: there it just ends.
     pub fn reset_when_dropped(&self) {

@@ -281,6 +281,11 @@ choice!(CatalogCommand {
     27 => SetGroup { name, entity, from, group },
     28 => PutFaultRule { name, text, lasts },
     29 => RemoveFaultRules { name },
+    30 => CreateNamespace { request, name, authorization_rules },
+    31 => UpdateNamespace { request, name, authorization_rules },
+    32 => DeleteNamespace { request, name, force },
+    33 => NamespaceDeleted { request, name },
+    34 => RestoreNamespaces { restore, rows },
 });
 record!(NodeRow { peer_address, grpc_address, http_address });
 record!(DirectoryRow { entity, group, name, kind, request, state });

@@ -68,6 +68,17 @@ fn authorization_rules() -> Vec<AuthorizationRule> {
     }]
 }
 
+fn namespace() -> NamespaceRow {
+    NamespaceRow {
+        name: "orders".into(),
+        request: 300,
+        created_at: AT,
+        modified_at: Timestamp(7),
+        authorization_rules: authorization_rules(),
+        state: NamespaceState::Ready,
+    }
+}
+
 fn kept(NewRule { name, filter, action }: NewRule) -> RuleRow {
     RuleRow { name, filter, action, created_at: AT, order: 3 }
 }

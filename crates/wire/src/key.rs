@@ -40,6 +40,8 @@
 //! | 48 Restoring | – |
 //! | 49 Relocation | entity u64 |
 //! | 50 FaultRules | – |
+//! | 51 EndedCreations | part u16 |
+//! | 52 Namespace | name … |
 //!
 //! A session that something follows ends in two zero bytes; a zero byte of its own is followed by
 //! 0xff, so that no session's keys lie among another's.
@@ -105,6 +107,7 @@ fn table(key: &Key) -> u8 {
         Key::Relocation(..) => 49,
         Key::FaultRules => 50,
         Key::EndedCreations(..) => 51,
+        Key::Namespace(..) => 52,
     }
 }
 
@@ -184,7 +187,7 @@ pub fn put_key(group: GroupId, key: &Key, out: &mut Vec<u8>) {
             number(*producer);
             number(*serial);
         }
-        Key::Directory(name) => out.extend_from_slice(name.as_bytes()),
+        Key::Directory(name) | Key::Namespace(name) => out.extend_from_slice(name.as_bytes()),
         Key::Node(number_of) | Key::NodeState(number_of) | Key::JoinToken(number_of) => {
             number(*number_of)
         }
@@ -288,6 +291,7 @@ fn key_in(mut rest: Rest<'_>) -> Option<Key> {
         49 => Key::Relocation(rest.entity()?),
         50 => Key::FaultRules,
         51 => Key::EndedCreations(rest.short()?),
+        52 => Key::Namespace(rest.text()?),
         _ => return None,
     };
     rest.0.is_empty().then_some(key)
@@ -411,6 +415,7 @@ mod tests {
             Just(Key::Restoring),
             Just(Key::FaultRules),
             any::<u16>().prop_map(Key::EndedCreations),
+            text().prop_map(Key::Namespace),
             entity().prop_map(Key::Entity),
             entity().prop_map(Key::EntityState),
             entity().prop_map(Key::Sweep),

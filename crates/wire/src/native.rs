@@ -11,6 +11,7 @@ mod rule;
 mod topic;
 mod transaction;
 
+pub use authorization::{authorization_rules, root_rule, shown_rules};
 pub use message_event::message_event;
 pub use property::*;
 pub use queue::*;

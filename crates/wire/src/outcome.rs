@@ -31,6 +31,7 @@ choice!(CatalogOutcome {
     3 => Joined { node },
     4 => NotJoined(fault),
     5 => FaultRulesChanged { at },
+    6 => Namespace(row),
 });
 choice!(JoinFault {
     1 => Unknown,

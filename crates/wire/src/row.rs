@@ -5,8 +5,8 @@ use bytes::Bytes;
 use domain::{
     ClusterRow, Counts, DeadlineRow, EndedCreationRow, EntityRow, EntityState, EvaluationError,
     FaultRuleRow, GroupRow, HiddenEntity, JoinTokenRow, Key, Lifetime, LockRow, MatchProgress,
-    MessageRow, Meta, NodeState, ProducerRow, RelocationRow, RelocationState, RestoringRow, Row,
-    RulePart, ScheduledRow, TokenUse, Unmatched, UnmatchedRow,
+    MessageRow, Meta, NamespaceRow, NamespaceState, NodeState, ProducerRow, RelocationRow,
+    RelocationState, RestoringRow, Row, RulePart, ScheduledRow, TokenUse, Unmatched, UnmatchedRow,
 };
 
 use crate::codec::{Random, choice, record};
@@ -69,6 +69,7 @@ pub fn put_row(row: &Row, out: &mut Vec<u8>) {
         Row::Relocation(row) => put(row, out),
         Row::FaultRules(rules) => put(rules, out),
         Row::EndedCreations(rows) => put(rows, out),
+        Row::Namespace(row) => put(row, out),
     }
 }
 
@@ -121,6 +122,7 @@ pub fn decode_row(key: &Key, value: &[u8]) -> Result<Row, Error> {
         Key::Relocation(_) => Row::Relocation(take(&mut input)?),
         Key::FaultRules => Row::FaultRules(take(&mut input)?),
         Key::EndedCreations(_) => Row::EndedCreations(take(&mut input)?),
+        Key::Namespace(_) => Row::Namespace(take(&mut input)?),
     };
     input.finish()?;
     Ok(row)
@@ -207,6 +209,8 @@ choice!(NodeState { 0 => Draining, 1 => Removed, 2 => Maintenance });
 record!(JoinTokenRow { secret_hash, expires_at, node, used });
 record!(FaultRuleRow { name, text, added_at, ends_at });
 record!(EndedCreationRow { request, ended_at });
+record!(NamespaceRow { name, request, created_at, modified_at, authorization_rules, state });
+choice!(NamespaceState { 0 => Ready, 1 => Deleting });
 record!(TokenUse { node, at, request });
 
 /// The last fields came later: they are absent where they say nothing, and so the row stands at the end of its input.

@@ -164,6 +164,14 @@ impl Connection {
             && incoming.bytes < limits.incoming_bytes_max
     }
 
+    /// While a login is undecided: the host that its client means, where it said so.
+    pub fn login_hostname(&self) -> Option<&str> {
+        match &self.phase {
+            Phase::Handshake(handshake) => handshake.hostname().map(|host| &**host),
+            Phase::AwaitOpen { .. } | Phase::Opened | Phase::CloseSent | Phase::Finished => None,
+        }
+    }
+
     fn is_reading(&self) -> bool {
         match &self.phase {
             Phase::Handshake(handshake) => !handshake.awaits_verdict(),

@@ -21,6 +21,8 @@ pub(crate) enum Handshake {
         stage: ServerStage,
         /// The client has shown a certificate that will do.
         is_certified: bool,
+        /// As the client's login says it: which of the hosts that this one is called by it means.
+        hostname: Option<ByteString>,
     },
     Client {
         stage: ClientStage,
@@ -115,7 +117,16 @@ const AUTH: u8 = 1;
 
 impl Handshake {
     pub(crate) fn server(is_certified: bool) -> Handshake {
-        Handshake::Server { stage: ServerStage::EitherHeader, is_certified }
+        Handshake::Server { stage: ServerStage::EitherHeader, is_certified, hostname: None }
+    }
+
+    /// The host that a client logs in to, where it says so.
+    pub(crate) fn hostname(&self) -> Option<&ByteString> {
+        match self {
+            Handshake::Server { hostname, .. } | Handshake::Client { hostname, .. } => {
+                hostname.as_ref()
+            }
+        }
     }
 
     pub(crate) fn client(mechanism: Mechanism, hostname: Option<ByteString>) -> Handshake {
@@ -183,9 +194,9 @@ impl Handshake {
             return Err(Fault::framing("the protocol header is not the one expected here"));
         }
         match self {
-            Handshake::Server { stage: stage @ ServerStage::EitherHeader, is_certified }
-                if found == frame::SASL_HEADER =>
-            {
+            Handshake::Server {
+                stage: stage @ ServerStage::EitherHeader, is_certified, ..
+            } if found == frame::SASL_HEADER => {
                 let offered = if *is_certified { &OFFERED_TO_CERTIFIED[..] } else { &OFFERED };
                 let mechanisms = offered.iter().copied().map(Symbol::from_static).collect();
                 frames.write_sasl(&SaslFrame::Mechanisms(SaslMechanisms { mechanisms }));
@@ -217,7 +228,11 @@ impl Handshake {
         body.advance(head.body_at);
         let sasl = SaslFrame::read(&mut Reader::new(&body, limits))?;
         match (self, sasl) {
-            (Handshake::Server { stage: stage @ ServerStage::Init, .. }, SaslFrame::Init(init)) => {
+            (
+                Handshake::Server { stage: stage @ ServerStage::Init, hostname, .. },
+                SaslFrame::Init(init),
+            ) => {
+                *hostname = init.hostname.clone();
                 on_init(stage, init, frames)
             }
             (

@@ -13,6 +13,7 @@ use auth::{
     Access, Certified, Denied, Grant, Key, Principal, Right, TokenError, claimed_name, entity_path,
     resource_path,
 };
+use domain::{Namespace, QualifiedName};
 use service::{EntityKeys, KeyWatch};
 
 use super::failure;
@@ -40,6 +41,8 @@ pub(super) struct Grants {
     pub trail: Trail,
     /// Whose connection it is.
     pub peer: Option<SocketAddr>,
+    /// What it is all about.
+    pub namespace: Namespace,
 }
 
 /// A grant, and since when there is one.
@@ -189,11 +192,11 @@ impl Grants {
     ///
     /// A login or token that the broker made good while they were changed is good until it is known
     /// whether it came before or after.
-    pub fn renew(&mut self) {
+    pub fn renew(&mut self, access: &Access) {
         let Some(keys) = &self.keys else { return };
         let mut is_replaced = false;
         self.granted.retain_mut(|given| {
-            let renewed = keys.renewed(&given.grant, given.since, &self.kept);
+            let renewed = keys.renewed(access, &given.grant, given.since, &self.kept);
             is_replaced |= renewed.as_ref() != Some(&given.grant);
             renewed.map(|grant| given.grant = grant).is_some()
         });
@@ -209,6 +212,7 @@ impl Grants {
             Principal::Rule { entity, .. } => Some(entity.clone()),
             Principal::Anyone
             | Principal::Key { .. }
+            | Principal::NamespaceRule { .. }
             | Principal::Certificate { .. }
             | Principal::JoinToken { .. } => None,
         };
@@ -216,7 +220,8 @@ impl Grants {
         let Some(keys) = self.keys.as_ref().filter(|_| entities.len() + self.kept.len() > 0) else {
             return;
         };
-        self.kept = entities.iter().map(|entity| keys.keep(entity)).collect();
+        let known = entities.iter().map(|entity| QualifiedName::known(entity));
+        self.kept = known.map(|entity| keys.keep(&entity)).collect();
     }
 
     fn take(&mut self, grant: Grant) -> Status {
@@ -235,6 +240,18 @@ impl Grants {
         self.granted.push(Given::now(grant));
         self.keep();
         Status::accepted()
+    }
+
+    /// Whether anything was proved or claimed before it was said what it is for.
+    pub fn has_logged_in(&self) -> bool {
+        self.claim.is_some() || !self.granted.is_empty()
+    }
+
+    /// Nothing that came so far is a proof any more.
+    pub fn forget(&mut self) {
+        (self.claim, self.is_replaced) = (None, true);
+        self.granted.clear();
+        self.keep();
     }
 
     /// Whether a token or a key came, where one is asked for.
@@ -299,7 +316,7 @@ impl Grants {
     /// Who asks, for the audit.
     pub fn caller(&self, principal: &Principal) -> Caller {
         let (protocol, principal) = (Protocol::Amqp, Some(principal.clone()));
-        Caller { protocol, address: self.peer, principal }
+        Caller { protocol, address: self.peer, principal, namespace: self.namespace.clone() }
     }
 
     /// Whether a token was replaced since last asked.
@@ -317,8 +334,8 @@ impl Grants {
     }
 
     fn tell(&self, denied: &Denied, claimed: Option<&str>, path: &str, method: &str) -> Duration {
-        let (protocol, peer) = (Protocol::Amqp, self.peer);
-        self.trail.refuse(&Refused { protocol, peer, denied, claimed, path, method })
+        let (protocol, peer, namespace) = (Protocol::Amqp, self.peer, &self.namespace);
+        self.trail.refuse(&Refused { protocol, peer, denied, claimed, path, method, namespace })
     }
 }
 
@@ -350,7 +367,7 @@ mod tests {
         let rights = Rights::default().with(right);
         let (name, scope) = (name.to_owned(), scope.to_owned());
         let (primary, secondary) = ("secret".to_owned(), "spare".to_owned());
-        Key { name, primary, secondary, rights, scope, reach: Reach::Below }
+        Key { name, primary, secondary, rights, scope, reach: Reach::Below, owner: None }
     }
 
     fn keys() -> Access {

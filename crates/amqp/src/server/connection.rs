@@ -65,7 +65,7 @@ pub(super) async fn run(
     shared: Arc<Shared>,
     stopping: watch::Receiver<bool>,
 ) {
-    let Arrival { stream, peer, accepted_at, certified, .. } = arrival;
+    let Arrival { stream, peer, accepted_at, certified, host, .. } = arrival;
     let (notes, inbox) = mpsc::channel(NOTES_WAITING_MAX);
     // CONN-12: what it took until it was told what is spoken counts.
     let began = millis(accepted_at.saturating_duration_since(shared.started));
@@ -86,6 +86,9 @@ pub(super) async fn run(
     (links.grants.trail, links.grants.peer) = (shared.config.trail.clone(), Some(peer));
     links.grants.certified = certified;
     links.grants.keys = Some(shared.keys.clone());
+    if let Some(host) = host {
+        links.enter(&host);
+    }
     let catalog = shared.catalog.subscribe();
     let keys = shared.keys.clone();
     let mut socket = Socket {
@@ -409,7 +412,7 @@ impl Socket {
             }
             () = keys.changed() => {
                 links.now = now(shared);
-                links.grants.renew();
+                links.renew_grants();
             }
             Some(_) = giving_back.next(), if !giving_back.is_empty() => {}
             () = closing, if !is_leaving && self.end_by.is_none() => {

@@ -141,6 +141,36 @@ impl Links {
         self.dues.belong(self.grants.principal(&self.shared.config.access));
     }
 
+    /// NS-5: what the connection asks for is in the namespace that this host means.
+    pub fn enter(&mut self, host: &str) {
+        let namespace = self.shared.broker.namespaces().of_host(host);
+        if namespace != *self.shared.broker.namespace() {
+            self.shared = Arc::new(self.shared.within(&namespace));
+            self.grants.namespace = namespace;
+        }
+    }
+
+    /// The same of the host that the connection is opened for. What was proved for another namespace is no proof
+    /// here (NS-8), and the client hears of it now.
+    fn enter_opened(&mut self, host: &str) {
+        let before = self.shared.broker.namespace().clone();
+        self.enter(host);
+        let is_moved = before != *self.shared.broker.namespace();
+        if is_moved && self.grants.has_logged_in() && !self.shared.config.access.is_anyone() {
+            let why = format!(
+                "the login was for the namespace '{before}', and the connection is opened for '{}'; log in to the \
+                 host that it is opened for",
+                self.grants.namespace
+            );
+            self.grants.forget();
+            self.engine.close(Some(Error::new(condition::NOT_ALLOWED, why)));
+        }
+    }
+
+    pub fn renew_grants(&mut self) {
+        self.grants.renew(&self.shared.access_now());
+    }
+
     /// A delivery that is not taken. Of one that its client settled itself it hears by the end of its link.
     fn turn_away(&mut self, delivery: &Delivery, error: Error) {
         match delivery.settled {
@@ -153,6 +183,9 @@ impl Links {
     pub fn on_event(&mut self, event: Event) {
         match event {
             Event::Login(credentials) => {
+                if let Some(host) = self.engine.login_hostname().map(str::to_owned) {
+                    self.enter(&host);
+                }
                 match self.grants.login(&self.shared.config.access, &credentials) {
                     Ok(()) => self.engine.login(true),
                     Err(wait) if wait.is_zero() => self.engine.login(false),
@@ -191,6 +224,9 @@ impl Links {
                 self.end_links(ending, |_| true);
             }
             Event::Opened(open) => {
+                if let Some(host) = &open.hostname {
+                    self.enter_opened(host);
+                }
                 self.mistakes_close = open.properties.as_ref().is_some_and(mistakes_close);
                 self.fates.client = open.container_id.to_string();
                 if let Some(slot) = self.dues.slot() {

@@ -75,7 +75,7 @@ impl ProofHandler<'_> {
             Request::PutToken { token, audience } => (token, audience),
             Request::Bad(status) => return Some(self.judged(from, envelope, status)),
         };
-        let access = &self.shared.config.access;
+        let access = &self.shared.access_now();
         if let Some(status) = self.grants.hold(access, &token, &audience) {
             return Some(self.judged(from, envelope, status));
         }
@@ -211,7 +211,7 @@ impl ProofHandler<'_> {
         keys: Keys,
     ) -> Result<Status, (Status, Duration)> {
         let own: Vec<Key> = keys.into_iter().flat_map(|(_, keys)| keys).collect();
-        let put = self.grants.put_token(&self.shared.config.access, token, audience, &own);
+        let put = self.grants.put_token(&self.shared.access_now(), token, audience, &own);
         put.map_err(|error| self.grants.refuse(error, token, audience))
     }
 

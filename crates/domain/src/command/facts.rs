@@ -178,6 +178,10 @@ impl CatalogCommand {
             | CatalogCommand::CreateTopic { .. }
             | CatalogCommand::CreateSubscription { .. } => (Repeat::DoneAgain, true),
             CatalogCommand::Delete { .. } => (Repeat::DoneAgain, false),
+            CatalogCommand::CreateNamespace { .. } => (Repeat::DoneAgain, true),
+            CatalogCommand::UpdateNamespace { .. }
+            | CatalogCommand::DeleteNamespace { .. }
+            | CatalogCommand::NamespaceDeleted { .. } => (Repeat::Harmless, false),
             CatalogCommand::Found { .. }
             | CatalogCommand::Created { .. }
             | CatalogCommand::Withdraw { .. }
@@ -202,7 +206,9 @@ impl CatalogCommand {
             CatalogCommand::PutFaultRule { .. } | CatalogCommand::RemoveFaultRules { .. } => {
                 (Repeat::Harmless, false)
             }
-            CatalogCommand::RestoreNames { .. } => (Repeat::Harmless, true),
+            CatalogCommand::RestoreNames { .. } | CatalogCommand::RestoreNamespaces { .. } => {
+                (Repeat::Harmless, true)
+            }
         };
         Facts { adds_data, ..Facts::by(Requester::Node, repeat, None) }
     }

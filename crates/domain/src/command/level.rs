@@ -3,17 +3,18 @@
 use crate::catalog::{
     FEATURE_LEVEL_BACKUP, FEATURE_LEVEL_FAULT_RULES, FEATURE_LEVEL_FOUNDED,
     FEATURE_LEVEL_JOIN_TOKENS, FEATURE_LEVEL_MAINTENANCE, FEATURE_LEVEL_MATCH_BUDGET,
-    FEATURE_LEVEL_MORE_GROUPS, FEATURE_LEVEL_RELOCATION, FEATURE_LEVEL_RULES_OF_0_2,
+    FEATURE_LEVEL_MORE_GROUPS, FEATURE_LEVEL_NAMESPACES, FEATURE_LEVEL_RELOCATION,
+    FEATURE_LEVEL_RULES_OF_0_2,
 };
 use crate::{
     CatalogCommand, Command, Conditions, DeadlineKind, Fire, ForwardCommand, NewRule,
-    QueueProperties, RuleFilter, SqlText, TopicCommand, TopicProperties,
+    QueueProperties, RuleFilter, SqlText, TopicCommand, TopicProperties, namespace_of,
 };
 
 impl Command {
     pub fn level(&self) -> u32 {
         match self {
-            Command::CreateQueue(create) => create.properties.level(),
+            Command::CreateQueue(create) => create.properties.level().max(of_name(&create.name)),
             Command::UpdateQueue(update) => update.properties.level(),
             Command::Fire(Fire { kind: DeadlineKind::Matching, .. })
             | Command::LimitMatching { .. } => FEATURE_LEVEL_MATCH_BUDGET,
@@ -51,9 +52,20 @@ impl Command {
 impl CatalogCommand {
     fn level(&self) -> u32 {
         match self {
-            CatalogCommand::Create { properties, .. } => properties.level(),
-            CatalogCommand::CreateTopic { properties, .. } => properties.level(),
-            CatalogCommand::CreateSubscription { rule, .. } => rule.level(),
+            CatalogCommand::Create { name, properties, .. } => {
+                properties.level().max(of_name(name))
+            }
+            CatalogCommand::CreateTopic { name, properties, .. } => {
+                properties.level().max(of_name(name))
+            }
+            CatalogCommand::CreateSubscription { topic, rule, .. } => {
+                rule.level().max(of_name(topic))
+            }
+            CatalogCommand::CreateNamespace { .. }
+            | CatalogCommand::UpdateNamespace { .. }
+            | CatalogCommand::DeleteNamespace { .. }
+            | CatalogCommand::NamespaceDeleted { .. }
+            | CatalogCommand::RestoreNamespaces { .. } => FEATURE_LEVEL_NAMESPACES,
             CatalogCommand::Found { .. }
             | CatalogCommand::Created { .. }
             | CatalogCommand::Withdraw { .. }
@@ -77,9 +89,13 @@ impl CatalogCommand {
             CatalogCommand::AddGroups { .. } | CatalogCommand::OpenGroups { .. } => {
                 FEATURE_LEVEL_MORE_GROUPS
             }
-            CatalogCommand::BeginRestore { .. }
-            | CatalogCommand::RestoreNames { .. }
-            | CatalogCommand::EndRestore { .. } => FEATURE_LEVEL_BACKUP,
+            CatalogCommand::RestoreNames { rows, .. } => {
+                let of_names = rows.iter().map(|row| of_name(&row.name)).max();
+                of_names.unwrap_or_default().max(FEATURE_LEVEL_BACKUP)
+            }
+            CatalogCommand::BeginRestore { .. } | CatalogCommand::EndRestore { .. } => {
+                FEATURE_LEVEL_BACKUP
+            }
             CatalogCommand::SetGroup { .. } => FEATURE_LEVEL_RELOCATION,
             CatalogCommand::PutFaultRule { .. } | CatalogCommand::RemoveFaultRules { .. } => {
                 FEATURE_LEVEL_FAULT_RULES
@@ -91,15 +107,22 @@ impl CatalogCommand {
 impl TopicCommand {
     fn level(&self) -> u32 {
         match self {
-            TopicCommand::Create(create) => create.properties.level(),
+            TopicCommand::Create(create) => create.properties.level().max(of_name(&create.name)),
             TopicCommand::Update(update) => update.properties.level(),
-            TopicCommand::CreateSubscription(create) => create.rule.level(),
+            TopicCommand::CreateSubscription(create) => {
+                create.rule.level().max(of_name(&create.name))
+            }
             TopicCommand::PutRule(put) => put.rule.level(),
             TopicCommand::UpdateSubscription(_) | TopicCommand::RemoveRule(_) => {
                 FEATURE_LEVEL_FOUNDED
             }
         }
     }
+}
+
+/// A name in a namespace would be refused by versions that know none.
+fn of_name(name: &str) -> u32 {
+    if namespace_of(name).is_default() { FEATURE_LEVEL_FOUNDED } else { FEATURE_LEVEL_NAMESPACES }
 }
 
 fn of(is_of_0_1: bool) -> u32 {

@@ -42,7 +42,8 @@ variants!(CatalogCommand, catalog_name, CATALOG:
     Found Create CreateTopic CreateSubscription Created Withdraw Delete Deleted Seal Spare SetNode
     AddNode Drain Remove MoveReplica CreateJoinToken RevokeJoinToken Join RaiseFeatureLevel
     SetMaintenance AddGroups OpenGroups BeginRestore RestoreNames EndRestore
-    SetGroup PutFaultRule RemoveFaultRules);
+    SetGroup PutFaultRule RemoveFaultRules CreateNamespace UpdateNamespace DeleteNamespace
+    NamespaceDeleted RestoreNamespaces);
 variants!(SessionCommand, session_name, SESSION:
     Accept Receive Resume Renew Release SetState ReceiveDeferred DeleteBatch Fire);
 variants!(TopicCommand, topic_name, TOPIC:
@@ -416,6 +417,14 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
         nodes: vec![],
     };
     let move_replica = CatalogCommand::MoveReplica { group: GroupId(1), from: 1, to: 2, moves: 0 };
+    let (request, authorization_rules) = (1, Vec::new());
+    let create_namespace = CatalogCommand::CreateNamespace {
+        request,
+        name: name(),
+        authorization_rules: authorization_rules.clone(),
+    };
+    let update_namespace =
+        CatalogCommand::UpdateNamespace { request, name: name(), authorization_rules };
     let put_fault = CatalogCommand::PutFaultRule { name: name(), text: String::new(), lasts: None };
     let secret_hash = [1; 32];
     let create_token =
@@ -451,6 +460,11 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
         (set_group, Harmless, &[]),
         (put_fault, Harmless, &[]),
         (CatalogCommand::RemoveFaultRules { name: None }, Harmless, &[]),
+        (create_namespace, DoneAgain, &[AddsData]),
+        (update_namespace, Harmless, &[]),
+        (CatalogCommand::DeleteNamespace { request: 1, name: name(), force: true }, Harmless, &[]),
+        (CatalogCommand::NamespaceDeleted { request: 1, name: name() }, Harmless, &[]),
+        (CatalogCommand::RestoreNamespaces { restore: 1, rows: vec![] }, Harmless, &[AddsData]),
     ]
 }
 

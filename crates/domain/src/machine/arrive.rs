@@ -151,6 +151,7 @@ impl From<Refusal> for Unfit {
     fn from(refusal: Refusal) -> Unfit {
         let for_space = matches!(refusal, Refusal::QuotaExceeded { .. });
         let for_now = matches!(refusal, Refusal::TopicBusy { .. });
+        let refusal = refusal.told();
         Unfit { reason: reason(&refusal), text: refusal.to_string(), for_space, for_now }
     }
 }

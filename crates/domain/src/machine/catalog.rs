@@ -9,6 +9,7 @@ use crate::machine::ended_creations::EndedCreations;
 use crate::machine::fault_rules::FaultRules;
 use crate::machine::join_tokens::{JoinTokens, Joining};
 use crate::machine::members::Members;
+use crate::machine::namespaces::Namespaces;
 use crate::machine::restoration::{Restoration, check_not_restoring};
 use crate::machine::rules::check_rule;
 use crate::machine::view::View;
@@ -16,8 +17,8 @@ use crate::read::DIRECTORY_END;
 use crate::{
     CatalogCommand, CatalogOutcome, ClusterRow, Creation, DirectoryRow, DirectoryState, EntityId,
     EntityKind, GroupId, GroupRow, Key, NewRule, NodeRow, Outcome, QueueProperties, Refusal, Row,
-    Rows, SUBSCRIPTIONS_MAX, Span, SubQueue, SubscriptionProperties, Timestamp, subscription_path,
-    validate,
+    Rows, SUBSCRIPTIONS_MAX, Span, SubQueue, SubscriptionProperties, Timestamp, namespace_of,
+    subscription_path, validate,
 };
 
 /// Entities per group, counted once and kept, so that a creation does not read the directory.
@@ -118,6 +119,22 @@ impl<R: Rows> Catalog<'_, R> {
                 self.fault_rules().put(name, text, lasts)
             }
             CatalogCommand::RemoveFaultRules { name } => Ok(self.fault_rules().remove(name)),
+            CatalogCommand::CreateNamespace { request, name, authorization_rules } => {
+                self.namespaces().create(request, name, authorization_rules)
+            }
+            CatalogCommand::UpdateNamespace { request, name, authorization_rules } => {
+                self.namespaces().update(request, &name, authorization_rules)
+            }
+            CatalogCommand::DeleteNamespace { request, name, force } => {
+                self.namespaces().delete(request, &name, force)
+            }
+            CatalogCommand::NamespaceDeleted { request, name } => {
+                self.namespaces().deleted(request, &name)
+            }
+            CatalogCommand::RestoreNamespaces { restore, rows } => {
+                self.restoration().check_under_way(restore)?;
+                self.namespaces().restore(rows)
+            }
         }
     }
 
@@ -131,6 +148,10 @@ impl<R: Rows> Catalog<'_, R> {
 
     fn fault_rules(&mut self) -> FaultRules<'_, R> {
         FaultRules { at: self.at, members: Members { view: self.view } }
+    }
+
+    fn namespaces(&mut self) -> Namespaces<'_, R> {
+        Namespaces { at: self.at, members: Members { view: self.view } }
     }
 
     fn ended_creations(&mut self) -> EndedCreations<'_, R> {
@@ -193,6 +214,7 @@ impl<R: Rows> Catalog<'_, R> {
         check_not_restoring(self.view)?;
         let level = self.view.level;
         level.queue_name(&name)?;
+        self.namespaces().check_open(&namespace_of(&name))?;
         if let Some(met) = self.meet(request, &name) {
             return met;
         }
@@ -228,6 +250,7 @@ impl<R: Rows> Catalog<'_, R> {
             _ => return Err(Refusal::EntityNotFound { name: topic.to_owned() }),
         };
         let path = subscription_path(&topic.name, name);
+        self.namespaces().check_open(&namespace_of(&path))?;
         if let Some(met) = self.meet(request, &path) {
             return met;
         }

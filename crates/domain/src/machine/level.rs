@@ -4,8 +4,9 @@
 
 use crate::{
     Action, BATCH_BYTES_MAX, FEATURE_LEVEL_ARRIVAL_TIMES, FEATURE_LEVEL_ENDED_CREATIONS,
-    FEATURE_LEVEL_RULES_OF_0_2, Lifetime, NewMessage, QueueProperties, Refusal, RuleError, Span,
-    SqlText, SubscriptionProperties, SubscriptionSpecifics, Timestamp, TopicSpecifics, validate,
+    FEATURE_LEVEL_NAMESPACES, FEATURE_LEVEL_RULES_OF_0_2, Lifetime, NewMessage, QueueProperties,
+    Refusal, RuleError, Span, SqlText, SubscriptionProperties, SubscriptionSpecifics, Timestamp,
+    TopicSpecifics, namespace_of, told_name, validate,
 };
 
 /// As [`Meta::level`](crate::Meta).
@@ -30,6 +31,16 @@ impl GroupLevel {
     /// ENT-2: whether it is written down that the entity of a creation is gone.
     pub fn remembers_creations(self) -> bool {
         self.0 >= FEATURE_LEVEL_ENDED_CREATIONS
+    }
+
+    /// NS-3: whether names may be in a namespace.
+    fn has_namespaces(self) -> bool {
+        self.0 >= FEATURE_LEVEL_NAMESPACES
+    }
+
+    /// What a client calls what has this name.
+    fn told(self, name: &str) -> &str {
+        if self.has_namespaces() { told_name(name) } else { name }
     }
 
     /// DEFER-7.
@@ -102,7 +113,7 @@ impl GroupLevel {
     /// ENT-1, ENT-13.
     pub fn queue_name(self, name: &str) -> Result<(), Refusal> {
         match self.is_of_0_2() {
-            true => validate::queue_name(name),
+            true => validate::queue_name(self.told(name)),
             false => validate::queue_name_of_0_1(name),
         }
     }
@@ -182,7 +193,10 @@ impl GroupLevel {
     /// FWD-2, of what is created.
     pub fn new_forwarding(self, name: &str, properties: &QueueProperties) -> Result<(), Refusal> {
         match self.is_of_0_2() {
-            true => validate::new_forwarding(name, properties),
+            true => {
+                validate::new_forwarding(name, properties)?;
+                self.forwarding(name, properties)
+            }
             false => forwarding_of_0_1(name, properties),
         }
     }
@@ -190,9 +204,22 @@ impl GroupLevel {
     /// FWD-2, of what is changed.
     pub fn forwarding(self, name: &str, properties: &QueueProperties) -> Result<(), Refusal> {
         match self.is_of_0_2() {
-            true => validate::forwarding(properties),
+            true => self.destinations(name, properties),
             false => forwarding_of_0_1(name, properties),
         }
+    }
+
+    /// FWD-1, NS-4: destinations have names, in the namespace of what forwards.
+    fn destinations(self, name: &str, properties: &QueueProperties) -> Result<(), Refusal> {
+        for to in
+            [&properties.forward_to, &properties.forward_dead_letters_to].into_iter().flatten()
+        {
+            if self.has_namespaces() && namespace_of(name) != namespace_of(to) {
+                return Err(Refusal::EntityNotFound { name: told_name(to).to_owned() });
+            }
+            validate::queue_name(self.told(to))?;
+        }
+        Ok(())
     }
 
     /// RULE-21.

@@ -4,7 +4,7 @@ use crate::machine::members::Members;
 use crate::machine::view::View;
 use crate::{
     ClusterRow, DirectoryRow, Key, Outcome, Refusal, RestoringRow, Row, Rows, Span, Timestamp,
-    split_subscription_path, validate,
+    split_subscription_path, told_name, validate,
 };
 
 const WHAT: &str = "restore";
@@ -70,16 +70,14 @@ impl<R: Rows> Restoration<'_, R> {
     /// A name that is there already is left as it is.
     pub fn name(&mut self, restore: u128, rows: Vec<DirectoryRow>) -> Result<Outcome, Refusal> {
         let cluster = self.members.formed()?;
-        if !self.is_under_way(restore) {
-            return refuse("it is not under way; begin it first".to_owned());
-        }
+        self.check_under_way(restore)?;
         for row in &rows {
-            match split_subscription_path(&row.name) {
+            match split_subscription_path(told_name(&row.name)) {
                 Some((topic, name)) => {
                     validate::queue_name(topic)?;
                     validate::subscription_name(name)?;
                 }
-                None => validate::queue_name(&row.name)?,
+                None => validate::queue_name(told_name(&row.name))?,
             }
             if !(1..=cluster.data_groups).contains(&row.group.0) {
                 return refuse(format!("there is no data group {}", row.group));
@@ -110,8 +108,11 @@ impl<R: Rows> Restoration<'_, R> {
         Ok(Outcome::Done)
     }
 
-    fn is_under_way(&mut self, restore: u128) -> bool {
-        self.row().is_some_and(|row| row.restore == restore)
+    pub fn check_under_way(&mut self, restore: u128) -> Result<(), Refusal> {
+        match self.row() {
+            Some(row) if row.restore == restore => Ok(()),
+            Some(_) | None => refuse("it is not under way; begin it first".to_owned()).map(drop),
+        }
     }
 
     fn row(&mut self) -> Option<RestoringRow> {

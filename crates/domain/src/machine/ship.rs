@@ -136,7 +136,7 @@ impl Packed<'_> {
             messages.unforwarded(taken, HOPS_REASON, HOPS_DESCRIPTION);
             self.fired.dead_lettered += 1;
         } else if self.ship.destination.is_none() {
-            let gone = Refusal::EntityNotFound { name: self.ship.to.clone() };
+            let gone = Refusal::EntityNotFound { name: self.ship.to.clone() }.told();
             messages.unforwarded(taken, &reason(&gone), &gone.to_string()); // FWD-8.
             self.fired.dead_lettered += 1;
         } else {

@@ -1,6 +1,5 @@
 //! Where an entity may forward to, by what it is told alone (FWD).
 
-use super::queue_name;
 use crate::{QueueProperties, Refusal};
 
 /// FWD-2: what is created does not forward to itself, for it is not there yet.
@@ -9,14 +8,6 @@ pub fn new_forwarding(name: &str, properties: &QueueProperties) -> Result<(), Re
     if destinations.into_iter().flatten().any(|to| to.eq_ignore_ascii_case(name)) {
         let why = "an entity cannot forward to itself before it is there; set that by an update";
         return Err(Refusal::InvalidOperation { why });
-    }
-    forwarding(properties)
-}
-
-/// FWD-2: destinations have names. Whether there is something of that name is the catalog's to say.
-pub fn forwarding(properties: &QueueProperties) -> Result<(), Refusal> {
-    for to in [&properties.forward_to, &properties.forward_dead_letters_to].into_iter().flatten() {
-        queue_name(to)?;
     }
     Ok(())
 }

@@ -36,6 +36,7 @@ mod lock_limits;
 mod lock_updates;
 mod match_budget;
 mod msg;
+mod namespaces;
 mod peek;
 mod places;
 mod quota;

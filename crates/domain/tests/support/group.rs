@@ -278,6 +278,7 @@ fn matches(key: &Key, row: &Row) -> bool {
         Key::Restoring => matches!(row, Row::Restoring(_)),
         Key::FaultRules => matches!(row, Row::FaultRules(_)),
         Key::EndedCreations(_) => matches!(row, Row::EndedCreations(_)),
+        Key::Namespace(_) => matches!(row, Row::Namespace(_)),
     }
 }
 

@@ -50,7 +50,9 @@ impl Gate {
     /// shorter than a minute.
     async fn is_shut_out(&self, taken: &Taken, from: Requester<'_>) -> Denied {
         let mut keys = self.keys.clone();
-        let _kept = taken.entity.as_deref().map(|entity| keys.keep(&auth::named_path(entity)));
+        let entity = taken.entity.as_deref().map(auth::named_path);
+        let entity = entity.and_then(|entity| self.guard.namespace.qualify(&entity).ok());
+        let _kept = entity.map(|entity| keys.keep(&entity));
         let mut is_undecided = false;
         loop {
             tokio::select! {

@@ -106,9 +106,12 @@ impl Request<'_> {
         window: &Window,
     ) -> Result<Shown, Failure> {
         let (skip, top) = (window.skip, window.top);
+        let namespace = self.broker.namespace().prefix();
         let cursor = match list {
-            Listed::Queues | Listed::Topics => title.to_owned(),
-            Listed::SubscriptionsOf(topic) => format!("{title} {}", topic.to_lowercase()),
+            Listed::Queues | Listed::Topics => format!("{namespace}{title}"),
+            Listed::SubscriptionsOf(topic) => {
+                format!("{namespace}{title} {}", topic.to_lowercase())
+            }
         };
         let mut after = self.cursors.after(&cursor, skip);
         let mut to_skip = if after.is_some() { 0 } else { skip };

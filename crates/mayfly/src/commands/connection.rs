@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use client::{Client, v1};
 use serde_json::{Value, json};
 
-use super::Output;
 use crate::connect::Connect;
 use crate::input::instant;
 use crate::terminal;
@@ -40,8 +39,11 @@ enum ConnectionCommand {
         /// Only those with a link or stream to this entity
         #[arg(long, value_name = "NAME")]
         entity: Option<String>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
-        output: Output,
+        connect: Connect,
     },
     /// End connections, each with a goodbye where its protocol has one
     Close {
@@ -55,13 +57,13 @@ enum ConnectionCommand {
 
 pub async fn run(args: ConnectionArgs) -> anyhow::Result<()> {
     match args.command {
-        ConnectionCommand::List { node, entity, output } => {
-            let client = output.connect.client()?;
+        ConnectionCommand::List { node, entity, json, connect } => {
+            let client = connect.client()?;
             let mut found = FoundConnections::read(&client, node.unwrap_or(0)).await?;
             if let Some(entity) = &entity {
                 found.connections.retain(|connection| is_of(connection, entity));
             }
-            match output.json {
+            match json {
                 true => terminal::json(&found.json()),
                 false => found.print(),
             }

@@ -11,7 +11,7 @@ use clap::{Subcommand, ValueEnum};
 use client::Client;
 use definitions::{Definitions, Node, Options, Plan};
 
-use crate::connect::Connect;
+use crate::connect::ConnectWithin;
 use crate::{terminal, topology};
 use source::Source;
 
@@ -52,7 +52,7 @@ enum DefinitionsCommand {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
         #[command(flatten)]
-        connect: Connect,
+        connect: ConnectWithin,
     },
     /// Say what apply would do; exit code 0 is nothing, 2 something, 1 that it cannot be done
     Diff {
@@ -62,7 +62,7 @@ enum DefinitionsCommand {
         #[arg(long)]
         prune: bool,
         #[command(flatten)]
-        connect: Connect,
+        connect: ConnectWithin,
     },
     /// Make a cluster what files say: create what is missing, set what they name, leave the rest
     Apply {
@@ -78,7 +78,7 @@ enum DefinitionsCommand {
         #[arg(long, requires = "prune")]
         yes: bool,
         #[command(flatten)]
-        connect: Connect,
+        connect: ConnectWithin,
     },
 }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use crate::commands::Output;
-use crate::connect::Connect;
+use crate::connect::ConnectWithin;
 use crate::terminal;
 
 const EXAMPLES: &str = "\
@@ -50,7 +50,7 @@ enum KeyCommand {
         #[arg(long, value_name = "ENTITY", conflicts_with = "entity")]
         scope: Option<String>,
         #[command(flatten)]
-        connect: Connect,
+        connect: ConnectWithin,
     },
 }
 

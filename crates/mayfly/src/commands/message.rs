@@ -9,7 +9,7 @@ use client::v1::{self, FindMessagesRequest, FindMessagesResponse, HistoryGap};
 use client::{Client, Error, step_name, step_text};
 use serde_json::json;
 
-use crate::connect::Connect;
+use crate::connect::ConnectWithin;
 use crate::input::instant;
 use crate::terminal;
 
@@ -61,7 +61,7 @@ struct History {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connect: Connect,
+    connect: ConnectWithin,
 }
 
 /// By what a message is looked for.

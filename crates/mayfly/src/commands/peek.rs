@@ -1,7 +1,7 @@
 //! `mayfly peek`.
 
 use crate::commands::QueueArg;
-use crate::connect::Connect;
+use crate::connect::ConnectWithin;
 use crate::input::json;
 use crate::terminal;
 
@@ -26,7 +26,7 @@ pub struct PeekArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     max: u64,
     #[command(flatten)]
-    connect: Connect,
+    connect: ConnectWithin,
 }
 
 pub async fn run(args: PeekArgs) -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 use client::QueuePath;
 
 use crate::commands::{QueueArg, counters};
-use crate::connect::Connect;
+use crate::connect::ConnectWithin;
 use crate::input::instant::Instant;
 use crate::terminal;
 
@@ -28,7 +28,7 @@ pub struct PurgeArgs {
     #[arg(long, value_name = "TIME", value_parser = Instant::parse)]
     before: Option<Instant>,
     #[command(flatten)]
-    connect: Connect,
+    connect: ConnectWithin,
 }
 
 pub async fn run(args: PurgeArgs) -> anyhow::Result<()> {

@@ -9,7 +9,7 @@ use crate::commands::Output;
 use crate::commands::entity::{self, Entity, Standing, standing};
 use crate::commands::entity_list::{Flow, Listing};
 use crate::commands::properties::{self, Created, Updated, status_name};
-use crate::connect::Connect;
+use crate::connect::ConnectWithin;
 use crate::input::duration;
 use crate::terminal;
 
@@ -80,7 +80,7 @@ enum QueueCommand {
         #[arg(long)]
         group: u32,
         #[command(flatten)]
-        connect: Connect,
+        connect: ConnectWithin,
     },
     /// Delete a queue and all its messages
     Delete {
@@ -91,7 +91,7 @@ enum QueueCommand {
         #[arg(long)]
         if_exists: bool,
         #[command(flatten)]
-        connect: Connect,
+        connect: ConnectWithin,
     },
 }
 

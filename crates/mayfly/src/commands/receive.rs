@@ -6,7 +6,7 @@ use client::v1::ReceiveMode;
 use client::{Client, Delivery, Disposition, QueuePath, ReceiverOptions, SessionReceiver};
 
 use crate::commands::QueueArg;
-use crate::connect::Connect;
+use crate::connect::ConnectWithin;
 use crate::input::{duration, json};
 use crate::terminal;
 
@@ -49,7 +49,7 @@ pub struct ReceiveArgs {
     #[command(flatten)]
     settle: Settle,
     #[command(flatten)]
-    connect: Connect,
+    connect: ConnectWithin,
 }
 
 /// Of a queue that requires sessions: which one.

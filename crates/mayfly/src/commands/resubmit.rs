@@ -7,7 +7,7 @@ use client::v1::ReceiveMode;
 use client::{Client, Delivery, Disposition, Message, QueuePath};
 
 use crate::commands::{counters, receivable};
-use crate::connect::Connect;
+use crate::connect::ConnectWithin;
 use crate::input::duration;
 use crate::terminal;
 
@@ -47,7 +47,7 @@ pub struct ResubmitArgs {
     #[arg(long)]
     new_ids: bool,
     #[command(flatten)]
-    connect: Connect,
+    connect: ConnectWithin,
 }
 
 pub async fn run(args: ResubmitArgs) -> anyhow::Result<()> {

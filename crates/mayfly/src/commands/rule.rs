@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use wire::content;
 
 use crate::commands::Output;
-use crate::connect::Connect;
+use crate::connect::ConnectWithin;
 use crate::input::{instant, property};
 use crate::terminal;
 
@@ -42,7 +42,7 @@ enum RuleCommand {
         #[command(flatten)]
         selection: Selection,
         #[command(flatten)]
-        connect: Connect,
+        connect: ConnectWithin,
     },
     /// One rule of a subscription
     Show {
@@ -67,7 +67,7 @@ enum RuleCommand {
         #[command(flatten)]
         selection: Selection,
         #[command(flatten)]
-        connect: Connect,
+        connect: ConnectWithin,
     },
     /// Remove a rule from a subscription
     Delete {
@@ -77,7 +77,7 @@ enum RuleCommand {
         #[arg(long)]
         if_exists: bool,
         #[command(flatten)]
-        connect: Connect,
+        connect: ConnectWithin,
     },
     /// Say whether a filter takes a message, and if not, why; asks no broker
     Test {
@@ -214,7 +214,7 @@ pub async fn run(args: RuleArgs) -> anyhow::Result<()> {
 async fn put(
     path: RulePath,
     selection: Selection,
-    connect: Connect,
+    connect: ConnectWithin,
     replace: bool,
     what: &str,
 ) -> anyhow::Result<()> {

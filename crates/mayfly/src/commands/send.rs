@@ -10,7 +10,7 @@ use client::{Message, SenderOptions, Sending};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::connect::Connect;
+use crate::connect::ConnectWithin;
 use crate::input::template::Template;
 use crate::input::{duration, instant::Instant, property};
 use crate::terminal;
@@ -54,7 +54,7 @@ pub struct SendArgs {
     #[command(flatten)]
     fields: Fields,
     #[command(flatten)]
-    connect: Connect,
+    connect: ConnectWithin,
 }
 
 /// Broker and user properties. Without --lines they are taken as they are.

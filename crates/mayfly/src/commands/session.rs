@@ -2,7 +2,7 @@
 
 use client::{Client, ReceiverOptions, v1};
 
-use crate::connect::Connect;
+use crate::connect::ConnectWithin;
 use crate::input::instant::{self, Instant};
 use crate::terminal;
 
@@ -40,7 +40,7 @@ struct List {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connect: Connect,
+    connect: ConnectWithin,
 }
 
 #[derive(Debug, clap::Args)]
@@ -58,7 +58,7 @@ struct State {
     #[arg(long, conflicts_with = "set")]
     clear: bool,
     #[command(flatten)]
-    connect: Connect,
+    connect: ConnectWithin,
 }
 
 pub async fn run(args: SessionArgs) -> anyhow::Result<()> {

@@ -9,7 +9,7 @@ use crate::commands::entity::{self, Entity, Standing, standing};
 use crate::commands::entity_list::{Flow, Listing};
 use crate::commands::properties::{self, Created, Updated, status_name};
 use crate::commands::{Output, rule};
-use crate::connect::Connect;
+use crate::connect::ConnectWithin;
 use crate::input::duration;
 use crate::terminal;
 
@@ -73,7 +73,7 @@ enum SubscriptionCommand {
         #[arg(long)]
         if_exists: bool,
         #[command(flatten)]
-        connect: Connect,
+        connect: ConnectWithin,
     },
 }
 

@@ -15,10 +15,11 @@ says how it is switched on and rotated. Fields there is nothing to say of are le
 | `at` | when it was asked for, by the node's own clock, UTC (RFC 3339) |
 | `node` | the node that the client spoke to |
 | `protocol`, `address` | `amqp`, `http` or `grpc`, and where the client came from |
-| `principal` | how the client proved who it is: with a `key` of the configuration, a `rule` of an entity, a `certificate`, a `join-token`; `anyone` where no proof is asked for, `nobody` where none was good |
+| `principal` | how the client proved who it is: with a `key` of the configuration, a `rule` of an entity, a `namespace-rule`, a `certificate`, a `join-token`; `anyone` where no proof is asked for, `nobody` where none was good |
 | `key`, `key_of`, `certificate` | the key's name, the entity whose rule it is, the certificate's subject. Of a refused proof the key that it names, if there is one |
 | `token` | the id of the join token |
 | `action` | one of those below |
+| `namespace` | the one that was asked, if it is not the default one |
 | `object` | the entity, rule, node, group or join token |
 | `outcome` | `done`; `refused`; `not-done`, and safe to ask again; `perhaps-done`, as where the client went away before the answer |
 | `reason` | why it is not known to be done: the error's name, or `no-proof`, `malformed`, `expired`, `unknown-key`, `wrong-key`, `certificate`, `other-resource`, `no-right`, `too-many`; of join tokens `token-unknown`, `token-used`, `token-expired`, `token-of-another-node` |

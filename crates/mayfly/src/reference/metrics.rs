@@ -20,7 +20,8 @@ message once. Labels stand in backticks. Times are seconds, sizes bytes. Histogr
 (`_bucket{le=…}`), a `_sum` and a `_count`.
 
 What stands under Entities is told by name of as many as `metrics.entities_max` says, first come, first kept:
-`entity` is the path as it is listed, as in `orders` or `news/Subscriptions/mail`. All others are summed as
+`entity` is the path as it is listed, as in `orders` or `news/Subscriptions/mail`, and `namespace` its namespace, which
+those of the default one have not. All others are summed as
 `(others)`; and what was counted of those that are gone stands as `(gone)`, which is no rate but keeps sums from falling.
 Counters are of what a node decided as leader since its process started; gauges are told while it leads.
 

@@ -5,20 +5,32 @@
 use auth::{Key, Reach, Rights};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use domain::{AccessRights, AuthorizationRule, Timestamp};
+use domain::{AccessRights, AuthorizationRule, Namespace, QualifiedName, Timestamp};
 
 /// Random bytes of a key that is drawn.
 const KEY_BYTES: usize = 32;
 
-pub(super) fn key(rule: AuthorizationRule, entity: &str) -> Key {
+/// Of an entity, called by its path.
+pub(super) fn key(rule: AuthorizationRule, entity: &QualifiedName) -> Key {
+    let entity = entity.to_lowercase();
+    let is_told_so = entity.told() == entity.as_str();
+    let owner = (!is_told_so).then(|| entity.shared());
+    Key { scope: entity.told().to_owned(), reach: Reach::Entity, owner, ..bare(rule) }
+}
+
+/// Of a namespace (NS-7).
+pub(super) fn namespace_key(rule: AuthorizationRule, namespace: &Namespace) -> Key {
+    Key { owner: Some(namespace.as_str().into()), ..bare(rule) }
+}
+
+fn bare(rule: AuthorizationRule) -> Key {
     let AccessRights { listen, send, manage } = rule.rights;
     Key {
         name: rule.name,
         primary: rule.primary_key,
         secondary: rule.secondary_key,
         rights: Rights { listen, send, manage, ..Rights::default() },
-        scope: entity.to_owned(),
-        reach: Reach::Entity,
+        ..Key::root("")
     }
 }
 

@@ -201,7 +201,9 @@ async fn keep(pinned: &VecDeque<PinnedGroup>) {
 fn ranges(group: GroupId) -> Vec<(Key, Option<Key>)> {
     let behind_clients = Key::Outcome(u64::MAX, u64::MAX);
     match group {
-        GroupId::CATALOG => vec![(behind_clients, Some(Key::Node(0)))],
+        GroupId::CATALOG => {
+            vec![(behind_clients, Some(Key::Node(0))), (Key::EndedCreations(u16::MAX), None)]
+        }
         _ => vec![
             (Key::Meta, Some(Key::EntityState(EntityId(0)))),
             (Key::Sweep(EntityId(0)), Some(Key::Producer(0))),

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use domain::BATCH_BYTES_MAX;
+use domain::{BATCH_BYTES_MAX, Namespace};
 use fault_rules::{Event, Hit, Operation, RuleBook};
 
 use crate::edge::admission::Admission;
 use crate::edge::cluster::Cluster;
 use crate::edge::entities::{Entities, Queues, Rules, Subscriptions, Topics};
 use crate::edge::messages::Messages;
+use crate::edge::namespaces::Namespaces;
 use crate::edge::router::{Hold, Router};
 use crate::edge::sessions::Sessions;
 use crate::edge::transaction::Transactions;
@@ -21,12 +22,14 @@ pub struct Broker {
     admission: Arc<Admission>,
     /// On whose behalf messages are asked for through it.
     by: Attribution,
+    /// What clients call entities through it is called so there.
+    namespace: Namespace,
 }
 
 impl Broker {
     pub(crate) fn new(router: Arc<Router>) -> Broker {
         let admission = Arc::new(Admission::new(&router.config));
-        Broker { router, admission, by: Attribution::default() }
+        Broker { router, admission, by: Attribution::default(), namespace: Namespace::DEFAULT }
     }
 
     /// The same, for what a client asks for over a connection: where it is recorded what happens to messages, it is
@@ -36,54 +39,70 @@ impl Broker {
         Broker { by, ..self.clone() }
     }
 
+    /// The same for entities of a namespace, whether there is such a one or not.
+    pub fn within(&self, namespace: Namespace) -> Broker {
+        Broker { namespace, ..self.clone() }
+    }
+
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
     /// See [`Router::end`].
     pub(crate) fn end(&self) {
         self.router.end();
     }
 
     pub fn messages(&self) -> Messages<'_> {
-        let Broker { router, admission, by } = self;
-        Messages { router, admission, by, hold: Hold::Lasting }
+        let Broker { router, admission, by, namespace } = self;
+        Messages { router, admission, by, hold: Hold::Lasting, namespace }
     }
 
     pub fn sessions(&self) -> Sessions<'_> {
-        Sessions { router: &self.router, by: &self.by, hold: Hold::Lasting }
+        let Broker { router, by, namespace, .. } = self;
+        Sessions { router, by, hold: Hold::Lasting, namespace }
     }
 
     pub fn transactions(&self) -> Transactions<'_> {
-        Transactions { router: &self.router, admission: &self.admission }
+        let Broker { router, admission, namespace, .. } = self;
+        Transactions { router, admission, namespace }
     }
 
     /// Entities of whatever kind, by their names.
     pub fn entities(&self) -> Entities<'_> {
-        Entities::new(&self.router)
+        Entities::new(&self.router, &self.namespace)
     }
 
     pub fn queues(&self) -> Queues<'_> {
-        Queues { router: &self.router }
+        Queues { router: &self.router, namespace: &self.namespace }
     }
 
     pub fn topics(&self) -> Topics<'_> {
-        Topics { router: &self.router }
+        Topics { router: &self.router, namespace: &self.namespace }
     }
 
     pub fn subscriptions(&self) -> Subscriptions<'_> {
-        Subscriptions { router: &self.router }
+        Subscriptions { router: &self.router, namespace: &self.namespace }
     }
 
     pub fn rules(&self) -> Rules<'_> {
-        Rules { router: &self.router }
+        Rules { router: &self.router, namespace: &self.namespace }
     }
 
     /// The faults that clients of this node meet, if there are any: mostly there are none, and that is all that
     /// anybody asks.
     pub fn faults(&self) -> Option<Faults<'_>> {
         let book = self.router.local.about.faults.as_deref()?;
-        (!book.is_empty()).then_some(Faults { book, router: &self.router })
+        let (router, namespace) = (&self.router, &self.namespace);
+        (!book.is_empty()).then_some(Faults { book, router, namespace })
     }
 
     pub fn cluster(&self) -> Cluster<'_> {
-        Cluster::new(&self.router)
+        Cluster::new(&self.router).within(&self.namespace)
+    }
+
+    pub fn namespaces(&self) -> Namespaces<'_> {
+        Namespaces::new(&self.router)
     }
 }
 
@@ -92,6 +111,7 @@ impl Broker {
 pub struct Faults<'a> {
     book: &'a RuleBook,
     router: &'a Arc<Router>,
+    namespace: &'a Namespace,
 }
 
 impl Faults<'_> {
@@ -102,7 +122,15 @@ impl Faults<'_> {
 
     /// The fault that an event meets.
     pub fn meet(self, event: &Event<'_>) -> Option<Hit> {
-        self.book.meet(event, Cluster::new(self.router).now_here().0)
+        let now = Cluster::new(self.router).now_here().0;
+        if self.namespace.is_default() || event.entity.is_empty() {
+            return self.book.meet(event, now);
+        }
+        let entity = format!("{}{}", self.namespace.prefix(), event.entity);
+        let mut told = Event::new(event.protocol, event.operation, &entity);
+        (told.client, told.link, told.key) = (event.client, event.link, event.key);
+        (told.message, told.failed_deliveries) = (event.message, event.failed_deliveries);
+        self.book.meet(&told, now)
     }
 }
 

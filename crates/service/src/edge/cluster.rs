@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use domain::{Command, GroupId, Key, NodeRow, Outcome, Refusal, Row, Rows, Span, Timestamp};
+use domain::{
+    Command, GroupId, Key, Namespace, NodeRow, Outcome, Refusal, Row, Rows, Span, Timestamp,
+};
 use futures::future::{join, join_all};
 use replication::{DiskStatus, PeerStatus};
 use tokio::time::{Instant, timeout};
@@ -42,6 +44,8 @@ pub struct Readiness {
 #[derive(Clone, Copy)]
 pub struct Cluster<'a> {
     router: &'a Arc<Router>,
+    /// In which names of entities are meant.
+    pub(super) namespace: &'a Namespace,
 }
 
 impl<'a> Cluster<'a> {
@@ -50,7 +54,11 @@ impl<'a> Cluster<'a> {
     }
 
     pub(crate) fn new(router: &'a Arc<Router>) -> Cluster<'a> {
-        Cluster { router }
+        Cluster { router, namespace: &Namespace::DEFAULT }
+    }
+
+    pub(super) fn within(self, namespace: &'a Namespace) -> Cluster<'a> {
+        Cluster { namespace, ..self }
     }
 
     /// This node's id.

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use auth::{Key, entity_path, resource_path};
 use domain::{
-    CatalogCommand, DirectoryRow, EntityId, EntityInfo, EntityKind, GroupId, QueueProperties,
-    Refusal, SubQueue, subscription_path,
+    CatalogCommand, DirectoryRow, EntityId, EntityInfo, EntityKind, GroupId, Namespace,
+    QUALIFIED_END, QualifiedName, QueueProperties, Refusal, SubQueue, subscription_path, told_name,
 };
 use futures::future::join_all;
 use tokio::time::Instant;
@@ -56,30 +56,52 @@ pub struct Page {
     pub next: Option<String>,
 }
 
+impl Page {
+    const EMPTY: Page = Page { queues: Vec::new(), next: None };
+}
+
+/// A part of the directory.
+struct DirectorySpan {
+    /// In all the cluster.
+    prefix: String,
+    after: Option<String>,
+}
+
 /// Entities of whatever kind.
 #[derive(Clone, Copy)]
 pub struct Entities<'a> {
     router: &'a Router,
+    namespace: &'a Namespace,
 }
 
 impl<'a> Entities<'a> {
-    pub(super) fn new(router: &'a Router) -> Entities<'a> {
-        Entities { router }
+    pub(super) fn new(router: &'a Router, namespace: &'a Namespace) -> Entities<'a> {
+        Entities { router, namespace }
+    }
+
+    /// NS-3.
+    fn named(self, name: &str) -> Result<QualifiedName> {
+        self.namespace.qualify(name).map_err(|refusal| Error::new(refusal, name))
     }
 
     /// Whatever has the name, queue or topic (ENT-2).
     pub async fn get(self, name: &str) -> Result<QueueInfo> {
+        self.get_named(&self.named(name)?).await
+    }
+
+    async fn get_named(self, name: &QualifiedName) -> Result<QueueInfo> {
         let found = self.find(name).await?;
         match found.info.specifics.kind() {
             EntityKind::Queue | EntityKind::Topic => Ok(found),
-            EntityKind::Subscription => Err(not_found(name)),
+            EntityKind::Subscription => Err(not_found(name.as_str())),
         }
     }
 
     /// What has the name, by this node's own rows, which may be behind; `None` for what is not there, or
     /// not yet, or not any more. Two of one name, made one after the other, are told apart.
     pub fn known_here(self, name: &str) -> Option<EntityId> {
-        let row = domain::directory(&self.router.local.catalog(), name)?;
+        let name = self.namespace.qualify(name).ok()?;
+        let row = domain::directory(&self.router.local.catalog(), name.as_str())?;
         row.is_there().then_some(row.entity)
     }
 
@@ -89,7 +111,8 @@ impl<'a> Entities<'a> {
     /// # Errors
     /// While nobody knows.
     pub async fn is_missing(self, name: &str) -> Result<bool> {
-        match self.router.route(name, self.router.deadline()).await {
+        let Ok(name) = self.namespace.qualify(name) else { return Ok(true) };
+        match self.router.route(&name, self.router.deadline()).await {
             Ok(_) => Ok(false),
             Err(error) if matches!(error.refusal(), Some(Refusal::EntityNotFound { .. })) => {
                 Ok(true)
@@ -100,7 +123,8 @@ impl<'a> Entities<'a> {
 
     /// ENT-7: whatever has the name, queue or topic (ENT-2).
     pub async fn delete(self, name: &str) -> Result<()> {
-        Intents::new(self.router).delete(name, &[EntityKind::Queue, EntityKind::Topic]).await
+        let name = self.named(name)?;
+        Intents::new(self.router).delete(&name, &[EntityKind::Queue, EntityKind::Topic]).await
     }
 
     /// As [`Queues::list`], of whichever list, and behind the first `skip` of what comes after
@@ -121,20 +145,20 @@ impl<'a> Entities<'a> {
             }
         };
         let deadline = self.router.deadline();
-        let mut after = after.map(str::to_owned);
+        let Some(mut span) = self.span(after, &prefix) else { return Ok(Page::EMPTY) };
         while skip > 0 {
             let count = u32::try_from(skip).unwrap_or(PAGE_MAX).min(PAGE_MAX);
             let names = Catalog::new(self.router)
-                .names(kind, after.as_deref(), &prefix, count, deadline)
+                .names(kind, span.after.as_deref(), &span.prefix, count, deadline)
                 .await?;
             let (rows, Some(next)) = names else {
-                return Ok(Page { queues: Vec::new(), next: None });
+                return Ok(Page::EMPTY);
             };
             // What is not there, or not yet, is on no page, and so nothing to skip.
             skip -= rows.iter().filter(|row| row.is_there()).count();
-            after = Some(next);
+            span.after = Some(next);
         }
-        self.list(kind, after.as_deref(), &prefix, count_max).await
+        self.list_span(kind, &span, count_max).await
     }
 
     /// The keys that count for a resource beside the node's own: those of the queue or topic it is of,
@@ -148,7 +172,13 @@ impl<'a> Entities<'a> {
         if entity.is_empty() {
             return Ok(Vec::new());
         }
-        match self.get(entity).await {
+        let Ok(entity) = self.namespace.qualify(entity) else { return Ok(Vec::new()) };
+        self.keys_of_named(&entity).await
+    }
+
+    /// The same of an entity of whichever namespace.
+    pub(super) async fn keys_of_named(self, entity: &QualifiedName) -> Result<Vec<Key>> {
+        match self.get_named(entity).await {
             Ok(found) => {
                 let rules = found.info.properties.authorization_rules;
                 Ok(rules.into_iter().map(|rule| key(rule, entity)).collect())
@@ -159,8 +189,8 @@ impl<'a> Entities<'a> {
     }
 
     /// The group of what has the name, by this node's own rows, which may be behind.
-    pub(super) fn group_known_here(self, name: &str) -> Option<GroupId> {
-        let row = domain::directory(&self.router.local.catalog(), name)?;
+    pub(super) fn group_known_here(self, name: &QualifiedName) -> Option<GroupId> {
+        let row = domain::directory(&self.router.local.catalog(), name.as_str())?;
         row.is_there().then_some(row.group)
     }
 
@@ -169,12 +199,12 @@ impl<'a> Entities<'a> {
     pub(super) async fn keys_within(
         self,
         group: GroupId,
-        names: &[&str],
+        names: &[&QualifiedName],
     ) -> Result<Vec<Option<Vec<Key>>>, ErrorKind> {
         let catalog = self.router.local.catalog();
         let rows: Vec<Option<EntityId>> = names
             .iter()
-            .map(|name| domain::directory(&catalog, name).map(|row| row.entity))
+            .map(|name| domain::directory(&catalog, name.as_str()).map(|row| row.entity))
             .collect();
         drop(catalog);
         let known: Vec<EntityId> = rows.iter().flatten().copied().collect();
@@ -187,22 +217,22 @@ impl<'a> Entities<'a> {
     }
 
     /// Has an entity created, to the end. `create` is the catalog's command for it.
-    async fn create(self, path: &str, create: CatalogCommand) -> Result<QueueInfo> {
-        match Intents::new(self.router).create(path, create).await? {
+    async fn create(self, path: &QualifiedName, create: CatalogCommand) -> Result<QueueInfo> {
+        match Intents::new(self.router).create(path.as_str(), create).await? {
             Created::Own => self.find(path).await,
             Created::Taken => {
-                let name = path.to_owned();
+                let name = path.told().to_owned();
                 Err(Error::new(Refusal::EntityAlreadyExists { name }, path))
             }
         }
     }
 
     async fn get_kind(self, name: &str, kind: EntityKind) -> Result<QueueInfo> {
-        let found = self.find(name).await?;
+        let found = self.find(&self.named(name)?).await?;
         if found.info.specifics.kind() == kind { Ok(found) } else { Err(not_found(name)) }
     }
 
-    async fn find(self, name: &str) -> Result<QueueInfo> {
+    async fn find(self, name: &QualifiedName) -> Result<QueueInfo> {
         let deadline = self.router.deadline();
         let mut route = self.router.route(name, deadline).await?;
         for last in [false, true] {
@@ -214,7 +244,7 @@ impl<'a> Entities<'a> {
                 Err(kind) => return Err(Error::new(kind.clone(), name)),
             }
         }
-        Err(not_found(name))
+        Err(not_found(name.as_str()))
     }
 
     async fn list(
@@ -222,6 +252,31 @@ impl<'a> Entities<'a> {
         kind: EntityKind,
         after: Option<&str>,
         prefix: &str,
+        count_max: u32,
+    ) -> Result<Page> {
+        match self.span(after, prefix) {
+            Some(span) => self.list_span(kind, &span, count_max).await,
+            None => Ok(Page::EMPTY),
+        }
+    }
+
+    /// Where in the directory are the names of this namespace that begin with a client's prefix, behind a point that
+    /// he was told; `None`: nothing begins so.
+    fn span(self, after: Option<&str>, prefix: &str) -> Option<DirectorySpan> {
+        let prefix = self.namespace.qualify(prefix).ok()?.as_str().to_owned();
+        let after = after.and_then(|after| self.namespace.qualify(after).ok());
+        let after = after.map(|after| after.as_str().to_owned());
+        let after = match self.namespace.is_default() {
+            true => after.max(Some(QUALIFIED_END.to_owned())),
+            false => after,
+        };
+        Some(DirectorySpan { prefix, after })
+    }
+
+    async fn list_span(
+        self,
+        kind: EntityKind,
+        span: &DirectorySpan,
         count_max: u32,
     ) -> Result<Page> {
         if !(1..=PAGE_MAX).contains(&count_max) {
@@ -233,8 +288,10 @@ impl<'a> Entities<'a> {
             ));
         }
         let deadline = self.router.deadline();
-        let (rows, next) =
-            Catalog::new(self.router).names(kind, after, prefix, count_max, deadline).await?;
+        let (rows, next) = Catalog::new(self.router)
+            .names(kind, span.after.as_deref(), &span.prefix, count_max, deadline)
+            .await?;
+        let next = next.map(|next| told_name(&next).to_owned());
         let queues = self.describe(rows, deadline).await?;
         Ok(Page { queues, next })
     }
@@ -259,7 +316,7 @@ impl<'a> Entities<'a> {
             match infos.remove(&row.entity) {
                 Some(info) => described.push(self.queue_info(row.entity, row.group, info)),
                 // It is gone, or was on its way to another group (ENT-14).
-                None => match self.find(&row.name).await {
+                None => match self.find(&QualifiedName::known(&row.name)).await {
                     Ok(found) if found.entity == row.entity => described.push(found),
                     Ok(_) => (),
                     Err(error) if is_not_found(&error) => (),
@@ -270,13 +327,21 @@ impl<'a> Entities<'a> {
         Ok(described)
     }
 
+    /// NS-4: what is forwarded stays in the namespace.
+    fn qualify_all(self, destinations: [&mut Option<String>; 2]) -> Result<()> {
+        for to in destinations.into_iter().flatten() {
+            *to = self.named(to)?.as_str().to_owned();
+        }
+        Ok(())
+    }
+
     /// FWD-2: a destination that is set must exist. One that was set before may be gone.
     async fn check_destinations(self, old: &QueueProperties, new: &QueueProperties) -> Result<()> {
         for sub in SubQueue::ALL {
             let Some(to) = new.forwards(sub).filter(|to| old.forwards(sub) != Some(to)) else {
                 continue;
             };
-            let route = self.router.refresh(to, self.router.deadline()).await?;
+            let route = self.router.refresh(&self.named(to)?, self.router.deadline()).await?;
             if route.kind == EntityKind::Subscription {
                 return Err(not_found(to));
             }
@@ -297,7 +362,16 @@ impl<'a> Entities<'a> {
         }
     }
 
-    fn queue_info(self, entity: EntityId, group: GroupId, info: EntityInfo) -> QueueInfo {
+    /// As clients of the namespace know it.
+    fn queue_info(self, entity: EntityId, group: GroupId, mut info: EntityInfo) -> QueueInfo {
+        let EntityInfo { name, properties, .. } = &mut info;
+        let forwards = [&mut properties.forward_to, &mut properties.forward_dead_letters_to];
+        for name in forwards.into_iter().flatten().chain([name]) {
+            let told = told_name(name);
+            if told.len() < name.len() {
+                *name = told.to_owned();
+            }
+        }
         QueueInfo { entity, group, leader: self.router.leaders.of(group), info }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::{GroupId, Refusal};
+use domain::{GroupId, Refusal, namespace_of, told_name};
 use futures::future::join_all;
 use prost::Message;
 use replication::MessageHistory;
@@ -55,15 +55,19 @@ impl Cluster<'_> {
     /// Refused where nothing says which messages are meant, and where no node records what happens.
     pub async fn find_messages(
         self,
-        asked: v1::FindMessagesRequest,
+        mut asked: v1::FindMessagesRequest,
     ) -> Result<v1::FindMessagesResponse> {
         let within = match asked.within_ms {
             0 => WITHIN,
             ms => Duration::from_millis(ms.into()).min(WITHIN_MAX),
         };
         let entity = asked.entity.clone();
-        let mut search =
-            MessageSearch::of(asked).map_err(|refusal| Error::new(refusal, entity.as_str()))?;
+        let refused = |refusal| Error::new(refusal, entity.as_str());
+        if !asked.entity.is_empty() {
+            let named = self.namespace.qualify(&asked.entity).map_err(refused)?;
+            asked.entity = named.as_str().to_owned();
+        }
+        let mut search = MessageSearch::of(asked).map_err(refused)?;
         let until = Instant::now() + within;
         let mut nodes = self.node_ids();
         let mut untold = Vec::new();
@@ -91,7 +95,15 @@ impl Cluster<'_> {
             }
             looked.more |= round == ROUNDS_MAX;
         }
-        Ok(v1::FindMessagesResponse { untold, ..search.told(&looked) })
+        let mut found = v1::FindMessagesResponse { untold, ..search.told(&looked) };
+        // One of that id may be in another namespace (NS-3).
+        let entity =
+            |step: &v1::MessageStep| step.event.as_ref().map(|event| namespace_of(&event.entity));
+        found.steps.retain(|step| entity(step).is_none_or(|it| it == *self.namespace));
+        for event in found.steps.iter_mut().filter_map(|step| step.event.as_mut()) {
+            event.entity = told_name(&event.entity).to_owned();
+        }
+        Ok(found)
     }
 
     async fn ask_histories(

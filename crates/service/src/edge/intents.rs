@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::{
     CatalogCommand, Command, CreateQueue, CreateSubscription, CreateTopic, Creation, DirectoryRow,
-    DirectoryState, EntityKind, GroupId, Outcome, Refusal, Seal, TopicCommand,
+    DirectoryState, EntityKind, GroupId, Outcome, QualifiedName, Refusal, Seal, TopicCommand,
 };
 use tokio::time::Instant;
 
@@ -101,7 +101,8 @@ impl<'a> Intents<'a> {
     }
 
     /// What has the name, if it is of one of these kinds (ENT-2).
-    pub(super) async fn delete(self, name: &str, kinds: &[EntityKind]) -> Result<()> {
+    pub(super) async fn delete(self, name: &QualifiedName, kinds: &[EntityKind]) -> Result<()> {
+        let name = name.as_str();
         let deadline = self.router.deadline();
         let row = self.catalog().row(name, deadline).await?;
         let Some(meant) = row.filter(|row| kinds.contains(&row.kind)).map(|row| row.entity) else {

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use auth::{Access, Grant, Key, Principal};
-use domain::GroupId;
+use domain::{GroupId, Namespace, QualifiedName};
 use futures::future::join_all;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, timeout};
 
 use crate::edge::broker::Broker;
+use crate::edge::namespaces::access_in;
 
 /// How often all keys in use are looked up: one read for each group that has some.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
@@ -27,15 +28,20 @@ pub struct KeyWatch {
 }
 
 struct Shared {
+    /// Who knows which namespaces there are; nobody in tests of this alone.
+    broker: Option<Broker>,
+    /// Of the configuration.
     access: Access,
-    in_use: Mutex<HashMap<String, Weak<EntityKeys>>>,
+    /// Of namespaces that somebody has asked for.
+    namespaces: Mutex<HashMap<Namespace, NamespaceAccess>>,
+    in_use: Mutex<HashMap<QualifiedName, Weak<EntityKeys>>>,
     /// A grant is younger than what was seen: it is to be asked about again after the next look.
     is_undecided: AtomicBool,
 }
 
 /// The keys of an entity's own rules, as they were seen last; looked up as long as somebody holds this.
 pub struct EntityKeys {
-    entity: String,
+    entity: QualifiedName,
     /// `None`: not looked up yet.
     seen: Mutex<Option<Seen>>,
 }
@@ -47,12 +53,27 @@ struct Seen {
     since: Instant,
 }
 
+/// Who is let do what in a namespace.
+struct NamespaceAccess {
+    access: Access,
+    /// Its keys when connections were last told of a change.
+    told: Arc<[Key]>,
+}
+
+fn keys_of(access: &Access) -> Arc<[Key]> {
+    match access {
+        Access::Anyone => Arc::default(),
+        Access::Keys(ring) => ring.current(),
+    }
+}
+
 impl KeyWatch {
     /// Looks from now on, on the runtime that this is called on.
     pub fn start(broker: Broker, access: Access) -> KeyWatch {
         let (told, changed) = watch::channel(0);
         let (in_use, is_undecided) = (Mutex::default(), AtomicBool::new(false));
-        let shared = Arc::new(Shared { access, in_use, is_undecided });
+        let (namespaces, known) = (Mutex::default(), Some(broker.clone()));
+        let shared = Arc::new(Shared { broker: known, access, namespaces, in_use, is_undecided });
         let watched = Arc::downgrade(&shared);
         tokio::spawn(async move {
             let mut looks = tokio::time::interval(LOOK_EVERY);
@@ -69,7 +90,8 @@ impl KeyWatch {
                     told.send_modify(|times| *times += 1);
                 }
                 let was_undecided = shared.is_undecided.swap(false, Ordering::Relaxed);
-                if shared.look(&broker).await || was_undecided {
+                let of_namespaces_differ = shared.refresh(&broker);
+                if shared.look(&broker).await || was_undecided || of_namespaces_differ {
                     told.send_modify(|times| *times += 1);
                 }
             }
@@ -77,14 +99,31 @@ impl KeyWatch {
         KeyWatch { shared, changed }
     }
 
-    /// Has the keys of an entity looked up as long as what is returned lives. Its path is normalised.
-    pub fn keep(&self, entity: &str) -> Arc<EntityKeys> {
+    /// Who is let do what in a namespace (NS-7, NS-8): one for all who ask, and by its keys as they are.
+    pub fn access(&self, namespace: &Namespace) -> Access {
+        let Shared { broker, access, .. } = &*self.shared;
+        let Some(broker) = broker.as_ref().filter(|_| !access.is_anyone()) else {
+            return access.clone();
+        };
+        let mut namespaces = self.shared.namespaces();
+        let known = namespaces.entry(namespace.clone()).or_insert_with(|| {
+            let access = access_in(broker.namespaces(), namespace, access);
+            let told = keys_of(&access);
+            NamespaceAccess { access, told }
+        });
+        // A change counts at once where this node has heard of it.
+        self.shared.take_keys(broker, namespace, &known.access);
+        known.access.clone()
+    }
+
+    /// Has the keys of an entity looked up as long as what is returned lives. Its name is in lower case.
+    pub fn keep(&self, entity: &QualifiedName) -> Arc<EntityKeys> {
         let mut in_use = self.shared.in_use();
         if let Some(kept) = in_use.get(entity).and_then(Weak::upgrade) {
             return kept;
         }
-        let kept = Arc::new(EntityKeys { entity: entity.to_owned(), seen: Mutex::default() });
-        in_use.insert(entity.to_owned(), Arc::downgrade(&kept));
+        let kept = Arc::new(EntityKeys { entity: entity.clone(), seen: Mutex::default() });
+        in_use.insert(entity.clone(), Arc::downgrade(&kept));
         kept
     }
 
@@ -96,25 +135,26 @@ impl KeyWatch {
         }
     }
 
-    /// What a grant that was given at `given_at` is good for by now; `None`: its key is gone. While nobody
+    /// What a grant by `access` that was given at `given_at` is good for by now; `None`: its key is gone. While nobody
     /// knows, it stays, and there is a change to be told of once somebody does.
     pub fn renewed(
         &self,
+        access: &Access,
         grant: &Grant,
         given_at: Instant,
         kept: &[Arc<EntityKeys>],
     ) -> Option<Grant> {
-        let access = &self.shared.access;
         let entity = match &grant.principal {
             Principal::Rule { entity, .. } => entity,
             Principal::Anyone
             | Principal::Key { .. }
+            | Principal::NamespaceRule { .. }
             | Principal::Certificate { .. }
             | Principal::JoinToken { .. } => {
                 return access.renewed(grant, &[]);
             }
         };
-        let kept = kept.iter().find(|kept| *kept.entity == **entity);
+        let kept = kept.iter().find(|kept| *kept.entity.as_str() == **entity);
         let seen = kept.map(|kept| kept.seen());
         match seen.as_ref().and_then(|seen| seen.as_ref()) {
             Some(Seen { keys, since }) if *since > given_at => access.renewed(grant, keys),
@@ -142,7 +182,11 @@ impl EntityKeys {
 }
 
 impl Shared {
-    fn in_use(&self) -> MutexGuard<'_, HashMap<String, Weak<EntityKeys>>> {
+    fn namespaces(&self) -> MutexGuard<'_, HashMap<Namespace, NamespaceAccess>> {
+        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn in_use(&self) -> MutexGuard<'_, HashMap<QualifiedName, Weak<EntityKeys>>> {
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -150,6 +194,31 @@ impl Shared {
         match &self.access {
             Access::Anyone => None,
             Access::Keys(keys) => Some(keys.current()),
+        }
+    }
+
+    /// Takes the keys of namespaces as they are now; whether any is another than before.
+    fn refresh(&self, broker: &Broker) -> bool {
+        let mut differ = false;
+        self.namespaces().retain(|namespace, known| {
+            self.take_keys(broker, namespace, &known.access);
+            let keys = keys_of(&known.access);
+            differ |= *keys != *known.told;
+            known.told = keys;
+            // Who has the keys of one that is gone keeps what is left of them.
+            namespace.is_default() || broker.namespaces().is_known(namespace)
+        });
+        differ
+    }
+
+    fn take_keys(&self, broker: &Broker, namespace: &Namespace, access: &Access) {
+        let (Access::Keys(of_nodes), Access::Keys(ring)) = (&self.access, access) else { return };
+        if namespace.is_default() {
+            return; // They are the configuration's own.
+        }
+        let keys = broker.namespaces().keys(namespace, of_nodes);
+        if *ring.current() != *keys {
+            ring.replace(keys);
         }
     }
 
@@ -185,7 +254,7 @@ async fn find(
     group: Option<GroupId>,
     kept: &[Arc<EntityKeys>],
 ) -> Option<Vec<Vec<Key>>> {
-    let names: Vec<&str> = kept.iter().map(|kept| kept.entity.as_str()).collect();
+    let names: Vec<&QualifiedName> = kept.iter().map(|kept| &kept.entity).collect();
     let found = match group {
         None => vec![None; names.len()],
         Some(group) => broker.entities().keys_within(group, &names).await.ok()?,
@@ -195,7 +264,7 @@ async fn find(
         keys.push(match found {
             Some(found) => found,
             // This node may be behind: who leads the catalog knows whether it is there.
-            None => broker.entities().keys_of(name).await.ok()?,
+            None => broker.entities().keys_of_named(name).await.ok()?,
         });
     }
     Some(keys)
@@ -231,19 +300,22 @@ mod tests {
             (Some(1), vec![key("newer"), key("new")], true, false),
         ] {
             let shared = Arc::new(Shared {
+                broker: None,
                 access: Access::keys([Key::root("secret")]),
+                namespaces: Mutex::default(),
                 in_use: Mutex::default(),
                 is_undecided: AtomicBool::new(false),
             });
             let watch = KeyWatch { shared, changed: watch::channel(0).1 };
-            let kept = watch.keep("orders");
+            let kept = watch.keep(&QualifiedName::known("orders"));
+            let access = watch.access(&Namespace::DEFAULT);
             if let Some(seconds) = look {
                 let by = Duration::from_secs(i32::unsigned_abs(seconds).into());
                 let since = if seconds < 0 { given_at - by } else { given_at + by };
                 assert!(kept.see(found.clone(), since), "the first says something new");
                 assert!(!kept.see(found.clone(), since));
             }
-            let renewed = watch.renewed(&grant, given_at, &[kept]);
+            let renewed = watch.renewed(&access, &grant, given_at, &[kept]);
             let told = (renewed.is_some(), watch.shared.is_undecided.load(Ordering::Relaxed));
             assert_eq!(told, (good, undecided), "{look:?} {found:?}");
         }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use domain::{
     BATCH_DELETE_MAX, CancelScheduled, Command, DeleteBatch, Disposition, EntityId,
-    FEATURE_LEVEL_RULES_OF_0_2, LockToken, NewMessage, Outcome, PEEK_MESSAGES_MAX, QueueId,
-    RECEIVE_MESSAGES_MAX, ReceiveDeferred, Refusal, Renew, Select, Send, SequenceNumber, Settle,
-    Settlement, SubQueue, TOKENS_MAX, Timestamp,
+    FEATURE_LEVEL_RULES_OF_0_2, LockToken, Namespace, NewMessage, Outcome, PEEK_MESSAGES_MAX,
+    QualifiedName, QueueId, RECEIVE_MESSAGES_MAX, ReceiveDeferred, Refusal, Renew, Select, Send,
+    SequenceNumber, Settle, Settlement, SubQueue, TOKENS_MAX, Timestamp,
 };
 use tokio::time::sleep;
 
@@ -27,6 +27,7 @@ pub struct Messages<'a> {
     pub(super) admission: &'a Arc<Admission>,
     pub(super) by: &'a Attribution,
     pub(super) hold: Hold,
+    pub(super) namespace: &'a Namespace,
 }
 
 impl Messages<'_> {
@@ -42,16 +43,17 @@ impl Messages<'_> {
         messages: Vec<NewMessage>,
         caller: Caller,
     ) -> Result<Vec<SequenceNumber>> {
+        let name = &self.named(queue)?;
         let deadline = self.router.deadline();
         // SEND-1: that there is such a queue is checked before the message is.
-        let route = self.router.route(queue, deadline).await?;
+        let route = self.router.route(name, deadline).await?;
         check_batch(&messages).map_err(|refusal| Error::new(refusal, queue))?;
         let _share = self.admission.sends(&messages, queue, deadline).await?;
         let send = Send { origin: None, entity: route.entity, messages };
-        let answer = self.router.execute(queue, Command::Send(send), caller, deadline).await?;
+        let answer = self.router.execute(name, Command::Send(send), caller, deadline).await?;
         match answer.outcome {
             Outcome::Sent { sequences } => {
-                self.by.note_numbers(Deed::Sent, queue, &sequences);
+                self.by.note_numbers(Deed::Sent, name, &sequences);
                 Ok(sequences)
             }
             other => Err(unexpected(&other, queue.into())),
@@ -61,9 +63,10 @@ impl Messages<'_> {
     /// A pipeline of sends to one queue, stored in the order submitted (MSG-10). `producer`: the
     /// client's, if it numbers its batches from 1 and may repeat them after a lost answer.
     pub async fn sender(self, queue: &str, producer: Option<u64>) -> Result<Sender> {
-        let route = self.router.route(queue, self.router.deadline()).await?;
+        let name = &self.named(queue)?;
+        let route = self.router.route(name, self.router.deadline()).await?;
         let by = self.by.clone();
-        Ok(Sender::new(self.router, self.admission, queue.into(), route, producer, by))
+        Ok(Sender::new(self.router, self.admission, name.clone(), route, producer, by))
     }
 
     /// A receiver with some credit to begin with.
@@ -74,19 +77,21 @@ impl Messages<'_> {
         mode: ReceiveMode,
         credit: u32,
     ) -> Result<Receiver> {
-        let route = self.router.route(queue, self.router.deadline()).await?;
+        let name = &self.named(queue)?;
+        let route = self.router.route(name, self.router.deadline()).await?;
         let terms = Terms { sub, mode, hold: self.hold, by: self.by.clone() };
-        Ok(Receiver::attach(self.router.clone(), queue.into(), route, terms, credit, None))
+        Ok(Receiver::attach(self.router.clone(), name.clone(), route, terms, credit, None))
     }
 
     /// A receiver that is handed nothing, and told what becomes available (SEL-7).
     pub async fn watcher(self, queue: &str, sub: SubQueue) -> Result<Receiver> {
-        let route = self.router.route(queue, self.router.deadline()).await?;
+        let name = &self.named(queue)?;
+        let route = self.router.route(name, self.router.deadline()).await?;
         self.router.check_known(FEATURE_LEVEL_RULES_OF_0_2, queue).await?;
         let wanted = Some(Wanted::Notices);
         let (mode, by) = (ReceiveMode::PeekLock, self.by.clone());
         let terms = Terms { sub, mode, hold: self.hold, by };
-        Ok(Receiver::attach(self.router.clone(), queue.into(), route, terms, 0, wanted))
+        Ok(Receiver::attach(self.router.clone(), name.clone(), route, terms, 0, wanted))
     }
 
     /// SEL-6: takes those of these messages that are available, wherever they are. The flag says that some
@@ -98,14 +103,15 @@ impl Messages<'_> {
         mode: ReceiveMode,
         numbers: Vec<SequenceNumber>,
     ) -> Result<(Vec<Received>, bool)> {
+        let name = &self.named(queue)?;
         check_count("sequence_numbers", numbers.len(), queue)?;
         let receiver = self.router.next_receiver(self.hold, mode, 1);
         let command =
             Command::Select(Select { origin: None, queue: unrouted(sub), receiver, numbers });
         let deadline = self.router.deadline();
-        let answer = self.router.execute(queue, command, Caller::Edge, deadline).await?;
+        let answer = self.router.execute(name, command, Caller::Edge, deadline).await?;
         let more = matches!(answer.outcome, Outcome::Acquired { more: true, .. });
-        Ok((acquired(self.router, self.by, queue, sub, mode, answer).await?, more))
+        Ok((acquired(self.router, self.by, name, sub, mode, answer).await?, more))
     }
 
     /// Waits up to `wait` for at most `count_max` messages; an empty answer is no error (LOCK-24).
@@ -167,12 +173,19 @@ impl Messages<'_> {
         atomic: bool,
         caller: Caller,
     ) -> Result<Refusals> {
-        settle(self.router, self.by, queue, sub, settlements, atomic, caller).await
+        let name = &self.named(queue)?;
+        settle(self.router, self.by, name, sub, settlements, atomic, caller).await
+    }
+
+    /// NS-3.
+    fn named(self, queue: &str) -> Result<QualifiedName> {
+        self.namespace.qualify(queue).map_err(|refusal| Error::new(refusal, queue))
     }
 
     /// Who asks for an empty list of something gets one, of an entity that is there.
     async fn find(self, queue: &str) -> Result<()> {
-        self.router.route(queue, self.router.deadline()).await.map(drop)
+        let name = &self.named(queue)?;
+        self.router.route(name, self.router.deadline()).await.map(drop)
     }
 
     /// LOCK-13: the new ends of the locks, in order; all or nothing.
@@ -182,14 +195,15 @@ impl Messages<'_> {
         sub: SubQueue,
         tokens: Vec<LockToken>,
     ) -> Result<Vec<Timestamp>> {
+        let name = &self.named(queue)?;
         if tokens.is_empty() {
             return self.find(queue).await.map(|()| Vec::new());
         }
         check_count("lock_tokens", tokens.len(), queue)?;
-        self.by.note(Deed::Renewed, queue, tokens.iter().copied());
+        self.by.note(Deed::Renewed, name, tokens.iter().copied());
         let command = Command::Renew(Renew { origin: None, queue: unrouted(sub), tokens });
         let deadline = self.router.deadline();
-        let answer = self.router.execute(queue, command, Caller::Edge, deadline).await?;
+        let answer = self.router.execute(name, command, Caller::Edge, deadline).await?;
         match answer.outcome {
             Outcome::Renewed { until } => Ok(until),
             other => Err(unexpected(&other, queue.into())),
@@ -203,14 +217,15 @@ impl Messages<'_> {
         numbers: Vec<SequenceNumber>,
         caller: Caller,
     ) -> Result<()> {
+        let name = &self.named(queue)?;
         if numbers.is_empty() {
             return self.find(queue).await;
         }
         check_count("sequence_numbers", numbers.len(), queue)?;
-        self.by.note_numbers(Deed::Cancelled, queue, &numbers);
+        self.by.note_numbers(Deed::Cancelled, name, &numbers);
         let cancel = CancelScheduled { origin: None, entity: UNROUTED, numbers };
         let command = Command::CancelScheduled(cancel);
-        self.router.execute(queue, command, caller, self.router.deadline()).await.map(drop)
+        self.router.execute(name, command, caller, self.router.deadline()).await.map(drop)
     }
 
     /// DEFER-2 to DEFER-4: all or nothing. No number asks for nothing and gets it.
@@ -221,6 +236,7 @@ impl Messages<'_> {
         mode: ReceiveMode,
         numbers: Vec<SequenceNumber>,
     ) -> Result<Vec<Received>> {
+        let name = &self.named(queue)?;
         if numbers.is_empty() {
             return self.find(queue).await.map(|()| Vec::new());
         }
@@ -229,8 +245,8 @@ impl Messages<'_> {
         let receive = ReceiveDeferred { origin: None, queue: unrouted(sub), receiver, numbers };
         let command = Command::ReceiveDeferred(receive);
         let deadline = self.router.deadline();
-        let answer = self.router.execute(queue, command, Caller::Edge, deadline).await?;
-        acquired(self.router, self.by, queue, sub, mode, answer).await
+        let answer = self.router.execute(name, command, Caller::Edge, deadline).await?;
+        acquired(self.router, self.by, name, sub, mode, answer).await
     }
 
     /// PEEK-2. `stale` reads this node's own rows, if it has the queue, which may be behind.
@@ -242,6 +258,7 @@ impl Messages<'_> {
         count_max: u32,
         stale: bool,
     ) -> Result<Vec<Received>> {
+        let name = &self.named(queue)?;
         if count_max == 0 {
             return Err(out_of_range("max_messages", count_max, "1 or more", queue));
         }
@@ -253,12 +270,12 @@ impl Messages<'_> {
                 let queue = QueueId { entity, sub };
                 Read::Peek { queue, from, count_max, touched }
             };
-            match self.router.read_entity(queue, stale, deadline, read).await? {
+            match self.router.read_entity(name, stale, deadline, read).await? {
                 ReadAnswer::Messages(messages) => return Ok(messages),
                 ReadAnswer::Untouched if !touched => {
                     // Once a minute at most; refused where the entity is gone (IDLE-15).
                     let touch = Command::Touch { entity: UNROUTED };
-                    self.router.execute(queue, touch, Caller::Edge, deadline).await?;
+                    self.router.execute(name, touch, Caller::Edge, deadline).await?;
                     touched = true;
                 }
                 _ => return Err(not_found(queue)),
@@ -274,6 +291,7 @@ impl Messages<'_> {
         count_max: u32,
         before: Option<Timestamp>,
     ) -> Result<u32> {
+        let name = &self.named(queue)?;
         if !(1..=BATCH_DELETE_MAX).contains(&count_max) {
             return Err(out_of_range("max_messages", count_max, "1 to 4000", queue));
         }
@@ -282,7 +300,7 @@ impl Messages<'_> {
         while let Some(count_max) = parts.wanted() {
             let delete = DeleteBatch { origin: None, queue: unrouted(sub), count_max, before };
             let command = Command::DeleteBatch(delete);
-            let answer = self.router.execute(queue, command, Caller::Edge, deadline).await;
+            let answer = self.router.execute(name, command, Caller::Edge, deadline).await;
             parts.take(answer.map(|answer| answer.outcome), queue)?;
         }
         Ok(parts.deleted)
@@ -325,7 +343,7 @@ impl DeletedParts {
 async fn settle(
     router: &Router,
     by: &Attribution,
-    queue: &str,
+    queue: &QualifiedName,
     sub: SubQueue,
     settlements: Vec<Settlement>,
     atomic: bool,
@@ -334,7 +352,7 @@ async fn settle(
     if settlements.is_empty() {
         return router.route(queue, router.deadline()).await.map(|_| Vec::new());
     }
-    check_count("settlements", settlements.len(), queue)?;
+    check_count("settlements", settlements.len(), queue.told())?;
     by.note(Deed::Settled, queue, settlements.iter().map(|it| it.token));
     let settle = Settle { origin: None, queue: unrouted(sub), settlements, atomic };
     let answer = router.execute(queue, Command::Settle(settle), caller, router.deadline()).await?;
@@ -348,7 +366,7 @@ async fn settle(
 pub(super) async fn acquired(
     router: &Router,
     by: &Attribution,
-    queue: &str,
+    queue: &QualifiedName,
     sub: SubQueue,
     mode: ReceiveMode,
     answer: Answer,
@@ -370,7 +388,7 @@ pub(super) async fn acquired(
 async fn complete(
     router: &Router,
     by: &Attribution,
-    queue: &str,
+    queue: &QualifiedName,
     sub: SubQueue,
     messages: Vec<Received>,
 ) -> Result<Vec<Received>> {

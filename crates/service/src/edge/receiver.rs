@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    Command, Disposition, LockToken, Outcome, QueueId, ReceiverId, Refusal, SequenceNumber,
-    SessionToken, Settle, Settlement, SubQueue, Timestamp,
+    Command, Disposition, LockToken, Outcome, QualifiedName, QueueId, ReceiverId, Refusal,
+    SequenceNumber, SessionToken, Settle, Settlement, SubQueue, Timestamp,
 };
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -76,7 +76,7 @@ type Completing = Pin<Box<dyn Future<Output = Result<Refusals>> + Send>>;
 /// nobody took, without counting a delivery; messages handed over keep their locks (LOCK-18).
 pub struct Receiver {
     router: Arc<Router>,
-    name: Arc<str>,
+    name: QualifiedName,
     route: Route,
     sub: SubQueue,
     mode: ReceiveMode,
@@ -109,7 +109,7 @@ impl Receiver {
     /// `session`: which one, where the queue requires them. Without credit until one is held.
     pub(crate) fn attach(
         router: Arc<Router>,
-        name: Arc<str>,
+        name: QualifiedName,
         route: Route,
         Terms { sub, mode, hold, by }: Terms,
         credit: u32,
@@ -260,7 +260,7 @@ impl Receiver {
         self.tell_credit();
         let mut arrived = self.arrived.lock();
         let locks = messages.iter().filter_map(|message| message.delivery.lock);
-        self.by.note(Deed::Received, self.name.clone(), locks.clone().map(|lock| lock.token));
+        self.by.note(Deed::Received, &self.name, locks.clone().map(|lock| lock.token));
         arrived.extend(locks.map(|lock| (lock.token.sequence, lock.token.nonce)));
         while arrived.len() > ARRIVED_MAX {
             // The lowest numbers are the oldest: settled elsewhere, or lapsed.
@@ -319,7 +319,7 @@ impl Receiver {
         let arrived = self.arrived.clone();
         let tokens: Vec<LockToken> =
             settlements.iter().map(|settlement| settlement.token).collect();
-        self.by.note(Deed::Settled, name.clone(), tokens.iter().copied());
+        self.by.note(Deed::Settled, &name, tokens.iter().copied());
         let settle = Settle { origin: None, queue: self.queue(), settlements, atomic: false };
         let mut command = Command::Settle(settle);
         router.stamp(&mut command, &route, Caller::Edge);
@@ -342,7 +342,7 @@ impl Receiver {
                         router.stamp(&mut command, &route, Caller::Edge);
                         pending = router.post(route.group, command);
                     }
-                    Err(Failure::Mendable { .. }) => return Err(not_found(&name)),
+                    Err(Failure::Mendable { .. }) => return Err(not_found(name.as_str())),
                 }
             };
             match answer.outcome {
@@ -359,7 +359,7 @@ impl Receiver {
                     Ok(refused)
                 }
                 Outcome::Refused(refusal) => Err(Error::new(refusal, name)),
-                other => Err(unexpected(&other, name)),
+                other => Err(unexpected(&other, name.into())),
             }
         }
     }
@@ -429,7 +429,7 @@ impl Receiver {
         let router = &self.router;
         let route = router.refresh(&self.name, router.deadline()).await?;
         if route.entity == stale {
-            return Err(not_found(&self.name));
+            return Err(not_found(self.name.as_str()));
         }
         self.waiting.moved(route.entity);
         self.route = route;
@@ -438,7 +438,7 @@ impl Receiver {
     }
 
     fn error(&self, kind: impl Into<ErrorKind>) -> Error {
-        Error::new(kind, self.name.clone())
+        Error::new(kind, &self.name)
     }
 }
 

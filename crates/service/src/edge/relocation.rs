@@ -28,7 +28,8 @@ impl Cluster<'_> {
             ));
         }
         let deadline = router.deadline();
-        let row = Catalog::new(router).row(name, deadline).await?;
+        let path = self.namespace.qualify(name).map_err(|refusal| Error::new(refusal, name))?;
+        let row = Catalog::new(router).row(path.as_str(), deadline).await?;
         let Some(row) = row.filter(|row| row.is_there()) else { return Err(not_found(name)) };
         if row.kind == EntityKind::Subscription {
             return refuse("a subscription is where its topic is; move that".to_owned());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use domain::{
     CatalogCommand, Command, DirectoryRow, DirectoryState, EntityId, FEATURE_LEVEL_BACKUP, GroupId,
-    Key, Outcome, Refusal, Row, Specifics, Timestamp,
+    Key, NamespaceRow, Outcome, Refusal, Row, Specifics, Timestamp,
 };
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -55,6 +55,7 @@ struct BackupCatalog {
     requests: BTreeMap<EntityId, u64>,
     /// Entities whose deletion was decided: it is finished here.
     deleting: BTreeSet<EntityId>,
+    namespaces: Vec<NamespaceRow>,
 }
 
 /// Names of what is restored.
@@ -256,6 +257,11 @@ impl Restore {
             let delete = router.post(*to, Command::DeleteEntity { entity: *entity });
             finish(router.clone(), *to, delete).await?;
         }
+        for rows in self.catalog.namespaces.chunks(NAMES) {
+            let rows = rows.to_vec();
+            let restored = CatalogCommand::RestoreNamespaces { restore, rows };
+            Catalog::new(&router).ask(restored, "", router.deadline()).await?;
+        }
         let rows = self.names.rows();
         for rows in rows.chunks(NAMES) {
             let name = CatalogCommand::RestoreNames { restore, rows: rows.to_vec() };
@@ -289,6 +295,7 @@ impl BackupCatalog {
                 }
                 self.requests.insert(row.entity, row.request);
             }
+            (Key::Namespace(_), Row::Namespace(row)) => self.namespaces.push(*row),
             _ => (),
         }
     }

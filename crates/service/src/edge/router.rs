@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::{
-    Command, DirectoryRow, EntityId, EntityKind, GroupId, Origin, Outcome, ReceiverId, Refusal,
+    Command, DirectoryRow, EntityId, EntityKind, GroupId, Origin, Outcome, QualifiedName,
+    ReceiverId, Refusal,
 };
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -332,7 +333,7 @@ impl Router {
     /// Has a command about an entity applied. A stale route is mended once.
     pub async fn execute(
         &self,
-        name: &str,
+        name: &QualifiedName,
         mut command: Command,
         caller: Caller,
         deadline: Instant,
@@ -349,7 +350,7 @@ impl Router {
                 Err(Failure::Error(kind)) => return Err(Error::new(kind, name)),
                 Err(Failure::Mendable { refusal: Refusal::StaleRoute { .. }, command }) => {
                     if std::mem::replace(&mut refreshed, true) {
-                        return Err(not_found(name));
+                        return Err(not_found(name.as_str()));
                     }
                     route = self.refresh(name, deadline).await?;
                     command
@@ -429,7 +430,7 @@ impl Router {
     /// of the group. A stale route is mended once.
     pub async fn read_entity(
         &self,
-        name: &str,
+        name: &QualifiedName,
         stale: bool,
         deadline: Instant,
         read: impl Fn(EntityId) -> Read,
@@ -445,7 +446,7 @@ impl Router {
             match answer.map_err(|kind| Error::new(kind, name))? {
                 ReadAnswer::Refused(Refusal::StaleRoute { .. }) => {
                     if std::mem::replace(&mut refreshed, true) {
-                        return Err(not_found(name));
+                        return Err(not_found(name.as_str()));
                     }
                     route = self.refresh(name, deadline).await?;
                 }
@@ -512,8 +513,8 @@ impl Router {
     }
 
     /// Where a name is served, by the local directory, or by the catalog's leader on a miss.
-    pub async fn route(&self, name: &str, deadline: Instant) -> Result<Route> {
-        let local = domain::directory(&self.local.catalog(), name);
+    pub async fn route(&self, name: &QualifiedName, deadline: Instant) -> Result<Route> {
+        let local = domain::directory(&self.local.catalog(), name.as_str());
         match local.and_then(Route::ready) {
             Some(route) => Ok(route),
             None => self.refresh(name, deadline).await,
@@ -521,12 +522,12 @@ impl Router {
     }
 
     /// Where a name is served, by the catalog's leader.
-    pub async fn refresh(&self, name: &str, deadline: Instant) -> Result<Route> {
-        let read = Read::Resolve { name: name.to_owned() };
+    pub async fn refresh(&self, name: &QualifiedName, deadline: Instant) -> Result<Route> {
+        let read = Read::Resolve { name: name.as_str().to_owned() };
         match self.read(GroupId::CATALOG, read, deadline).await {
             Ok(ReadAnswer::Entries(rows)) => {
                 let route = rows.into_iter().next().and_then(Route::ready);
-                route.ok_or_else(|| not_found(name))
+                route.ok_or_else(|| not_found(name.as_str()))
             }
             Ok(_) => Err(Error::new(
                 ErrorKind::Unavailable { why: Unavailable::NoLeader(GroupId::CATALOG) },

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Command, GroupId, NewMessage, Outcome, Refusal, Send, SequenceNumber};
+use domain::{Command, GroupId, NewMessage, Outcome, QualifiedName, Refusal, Send, SequenceNumber};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
@@ -29,7 +29,7 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(10 * 60);
 pub struct Sender {
     router: Arc<Router>,
     admission: Arc<Admission>,
-    name: Arc<str>,
+    name: QualifiedName,
     /// On whose behalf it sends.
     by: Attribution,
     route: Route,
@@ -90,7 +90,7 @@ impl Sender {
     pub(crate) fn new(
         router: &Arc<Router>,
         admission: &Arc<Admission>,
-        name: Arc<str>,
+        name: QualifiedName,
         route: Route,
         producer: Option<u64>,
         by: Attribution,
@@ -140,7 +140,7 @@ impl Sender {
             Err(refusal) => (Vec::new(), Some(refusal)),
         };
         let deadline = self.router.deadline();
-        let share = self.admission.sends(&messages, &self.name, deadline).await?;
+        let share = self.admission.sends(&messages, self.name.told(), deadline).await?;
         let mut command = Command::Send(Send { origin: None, entity: self.route.entity, messages });
         let caller = self.numbering.caller(serial, retry, self.batches.is_empty());
         let router = &self.router;
@@ -170,7 +170,7 @@ impl Sender {
                     // that believes it answered would go on behind what nobody knows.
                     let result = match batch.refusal {
                         Some(refusal) if is_counted(&result) => {
-                            Err(Error::new(refusal, self.name.clone()))
+                            Err(Error::new(refusal, &self.name))
                         }
                         _ => result,
                     };
@@ -188,7 +188,7 @@ impl Sender {
         let batch = self.batches.get_mut(index)?;
         let BatchState::Posted(pending) = &mut batch.state else { return Some(()) };
         let result = timeout_at(batch.deadline, pending).await;
-        let error = |kind| Err(Error::new(kind, self.name.clone()));
+        let error = |kind| Err(Error::new(kind, &self.name));
         batch.state = match result {
             Err(_) => BatchState::Done(error(ErrorKind::Unknown { why: Unknown::Late(group) })),
             Ok(Err(_)) => {
@@ -197,11 +197,11 @@ impl Sender {
             Ok(Ok(Ok(answer))) => BatchState::Done(match answer.outcome {
                 Outcome::Sent { sequences } => {
                     self.accepted = true;
-                    self.by.note_numbers(Deed::Sent, self.name.clone(), &sequences);
+                    self.by.note_numbers(Deed::Sent, &self.name, &sequences);
                     Ok(sequences)
                 }
-                Outcome::Refused(refusal) => Err(Error::new(refusal, self.name.clone())),
-                other => Err(unexpected(&other, self.name.clone())),
+                Outcome::Refused(refusal) => Err(Error::new(refusal, &self.name)),
+                other => Err(unexpected(&other, (&self.name).into())),
             }),
             Ok(Ok(Err(Failed::NotLeader { command, .. }))) => BatchState::Back(command),
             Ok(Ok(Err(Failed::Unknown { mut command }))) => {
@@ -214,7 +214,7 @@ impl Sender {
                 // the client left a gap.
                 Refusal::SerialGap { .. } if index > 0 => BatchState::Back(command),
                 Refusal::SerialGap { .. } if self.gone => {
-                    BatchState::Done(Err(not_found(&self.name)))
+                    BatchState::Done(Err(not_found(self.name.as_str())))
                 }
                 // Or a batch ended without being counted, while there was no leader say.
                 Refusal::SerialGap { .. } if self.numbering.is_ours() => {
@@ -233,9 +233,9 @@ impl Sender {
                 }
                 Refusal::StaleRoute { .. } => {
                     self.gone = true;
-                    BatchState::Done(Err(not_found(&self.name)))
+                    BatchState::Done(Err(not_found(self.name.as_str())))
                 }
-                refusal => BatchState::Done(Err(Error::new(refusal, self.name.clone()))),
+                refusal => BatchState::Done(Err(Error::new(refusal, &self.name))),
             },
         };
         Some(())
@@ -274,11 +274,11 @@ impl Sender {
                     }
                     BatchState::Back(_) if batch.doubt => {
                         let kind = ErrorKind::Unknown { why: Unknown::Late(group) };
-                        BatchState::Done(Err(Error::new(kind, self.name.clone())))
+                        BatchState::Done(Err(Error::new(kind, &self.name)))
                     }
                     _ => {
                         let kind = ErrorKind::Unavailable { why };
-                        BatchState::Done(Err(Error::new(kind, self.name.clone())))
+                        BatchState::Done(Err(Error::new(kind, &self.name)))
                     }
                 };
         }
@@ -291,7 +291,7 @@ impl Sender {
             self.batches.front().map_or_else(|| router.deadline(), |batch| batch.deadline);
         let route = router.refresh(&self.name, deadline).await?;
         if route.entity == self.route.entity {
-            return Err(not_found(&self.name));
+            return Err(not_found(self.name.as_str()));
         }
         self.route = route;
         self.stale = false;
@@ -319,7 +319,7 @@ impl Sender {
         let why = Unknown::Late(self.route.group);
         for batch in self.batches.iter_mut().filter(|batch| batch.doubt) {
             if let BatchState::Back(_) = batch.state {
-                let error = Error::new(ErrorKind::Unknown { why }, self.name.clone());
+                let error = Error::new(ErrorKind::Unknown { why }, &self.name);
                 batch.state = BatchState::Done(Err(error));
             }
         }
@@ -345,7 +345,7 @@ impl Sender {
                 batch.state = BatchState::Done(Err(match batch.doubt {
                     true => {
                         let kind = ErrorKind::Unknown { why: Unknown::Late(self.route.group) };
-                        Error::new(kind, self.name.clone())
+                        Error::new(kind, &self.name)
                     }
                     false => error.clone(),
                 }));

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::{
-    AcceptSession, BATCH_DELETE_MAX, Command, DeleteSessionBatch, EntityId, LockToken, Outcome,
-    PEEK_MESSAGES_MAX, QueueId, ReceiveSessionDeferred, Refusal, ReleaseSession, RenewSession,
-    SequenceNumber, SessionCommand, SessionId, SessionPage, SessionToken, SetSessionState,
-    SubQueue, Timestamp,
+    AcceptSession, BATCH_DELETE_MAX, Command, DeleteSessionBatch, EntityId, LockToken, Namespace,
+    Outcome, PEEK_MESSAGES_MAX, QualifiedName, QueueId, ReceiveSessionDeferred, Refusal,
+    ReleaseSession, RenewSession, SequenceNumber, SessionCommand, SessionId, SessionPage,
+    SessionToken, SetSessionState, SubQueue, Timestamp,
 };
 use tokio::time::timeout;
 
@@ -34,12 +34,18 @@ pub struct Sessions<'a> {
     pub(super) router: &'a Arc<Router>,
     pub(super) by: &'a Attribution,
     pub(super) hold: Hold,
+    pub(super) namespace: &'a Namespace,
 }
 
 impl Sessions<'_> {
     /// The sessions that are accepted through it hang on a connection to this node (LOCK-28).
     pub fn of_connection(self) -> Self {
         Sessions { hold: Hold::OfConnection, ..self }
+    }
+
+    /// NS-3.
+    fn named(self, queue: &str) -> Result<QualifiedName> {
+        self.namespace.qualify(queue).map_err(|refusal| Error::new(refusal, queue))
     }
 
     /// SESS-6: takes the lock of this session, at once or not at all.
@@ -50,6 +56,7 @@ impl Sessions<'_> {
         session: SessionId,
         mode: ReceiveMode,
     ) -> Result<Accepted> {
+        let name = &self.named(queue)?;
         let receiver = self.router.next_receiver(self.hold, mode, 1);
         let command = SessionCommand::Accept(AcceptSession {
             origin: None,
@@ -59,11 +66,11 @@ impl Sessions<'_> {
         });
         match self.in_session(queue, command, Caller::Edge).await? {
             Outcome::Accepted { token, until } => {
-                let route = self.router.route(queue, self.router.deadline()).await?;
+                let route = self.router.route(name, self.router.deadline()).await?;
                 let wanted = Some(Wanted::Held(token.clone()));
                 let terms = Terms { sub, mode, hold: self.hold, by: self.by.clone() };
                 let receiver =
-                    Receiver::attach(self.router.clone(), queue.into(), route, terms, 0, wanted);
+                    Receiver::attach(self.router.clone(), name.clone(), route, terms, 0, wanted);
                 Ok(Accepted { token, until, receiver })
             }
             other => Err(unexpected(&other, queue.into())),
@@ -79,11 +86,12 @@ impl Sessions<'_> {
         mode: ReceiveMode,
         wait: Duration,
     ) -> Result<Accepted> {
-        let route = self.router.route(queue, self.router.deadline()).await?;
+        let name = &self.named(queue)?;
+        let route = self.router.route(name, self.router.deadline()).await?;
         let wanted = Some(Wanted::Next);
         let terms = Terms { sub, mode, hold: self.hold, by: self.by.clone() };
         let mut receiver =
-            Receiver::attach(self.router.clone(), queue.into(), route, terms, 0, wanted);
+            Receiver::attach(self.router.clone(), name.clone(), route, terms, 0, wanted);
         // At least as long as an answer takes where one is free.
         let wait = wait.max(Duration::from_millis(100));
         match timeout(wait, receiver.next()).await {
@@ -168,8 +176,9 @@ impl Sessions<'_> {
         mode: ReceiveMode,
         numbers: Vec<SequenceNumber>,
     ) -> Result<Vec<Received>> {
+        let name = &self.named(queue)?;
         if numbers.is_empty() {
-            let route = self.router.route(queue, self.router.deadline()).await;
+            let route = self.router.route(name, self.router.deadline()).await;
             return route.map(|_| Vec::new());
         }
         check_count("sequence_numbers", numbers.len(), queue)?;
@@ -178,8 +187,8 @@ impl Sessions<'_> {
         let receive = ReceiveSessionDeferred { origin, entity, token, receiver, numbers };
         let command = Command::Session(SessionCommand::ReceiveDeferred(receive));
         let answer =
-            self.router.execute(queue, command, Caller::Edge, self.router.deadline()).await?;
-        acquired(self.router, self.by, queue, SubQueue::Main, mode, answer).await
+            self.router.execute(name, command, Caller::Edge, self.router.deadline()).await?;
+        acquired(self.router, self.by, name, SubQueue::Main, mode, answer).await
     }
 
     /// PEEK-9.
@@ -243,9 +252,9 @@ impl Sessions<'_> {
         command: SessionCommand,
         caller: Caller,
     ) -> Result<Outcome> {
+        let name = &self.named(queue)?;
         let deadline = self.router.deadline();
-        let answer =
-            self.router.execute(queue, Command::Session(command), caller, deadline).await?;
+        let answer = self.router.execute(name, Command::Session(command), caller, deadline).await?;
         Ok(answer.outcome)
     }
 
@@ -254,6 +263,7 @@ impl Sessions<'_> {
         queue: &str,
         read: impl Fn(EntityId) -> Read,
     ) -> Result<ReadAnswer> {
-        self.router.read_entity(queue, false, self.router.deadline(), read).await
+        let name = &self.named(queue)?;
+        self.router.read_entity(name, false, self.router.deadline(), read).await
     }
 }

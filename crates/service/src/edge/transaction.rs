@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use domain::{
-    Command, Commit, Destination, EntityId, EntityKind, GroupId, LockToken, NewMessage, ONE_ENTITY,
-    Operation, Outcome, Performed, QueueId, Refusal, Send, SendVia, SequenceNumber,
-    TransactionSize, split_subscription_path, validate,
+    Command, Commit, Destination, EntityId, EntityKind, GroupId, LockToken, Namespace, NewMessage,
+    ONE_ENTITY, Operation, Outcome, Performed, QualifiedName, QueueId, Refusal, Send, SendVia,
+    SequenceNumber, TransactionSize, split_subscription_path, validate,
 };
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
@@ -27,8 +27,10 @@ pub struct Transaction {
     admission: Arc<Admission>,
     id: TransactionId,
     scope: Option<Scope>,
+    /// What its client calls entities is called so there.
+    namespace: Namespace,
     /// With the names their entities were given by.
-    operations: Vec<(Arc<str>, Operation)>,
+    operations: Vec<(QualifiedName, Operation)>,
     size: TransactionSize,
     /// Of the node's budget.
     shares: Vec<OwnedSemaphorePermit>,
@@ -41,7 +43,7 @@ pub struct Transaction {
 /// The entity it is about (TX-5).
 #[derive(Clone)]
 struct Scope {
-    name: Arc<str>,
+    name: QualifiedName,
     route: Route,
 }
 
@@ -63,6 +65,7 @@ pub enum Reach {
 pub struct Transactions<'a> {
     pub(super) router: &'a Arc<Router>,
     pub(super) admission: &'a Arc<Admission>,
+    pub(super) namespace: &'a Namespace,
 }
 
 impl Transactions<'_> {
@@ -74,6 +77,7 @@ impl Transactions<'_> {
             admission: self.admission.clone(),
             id: self.router.next_transaction(),
             scope: None,
+            namespace: self.namespace.clone(),
             operations: Vec::new(),
             size: TransactionSize::default(),
             shares: Vec::new(),
@@ -128,6 +132,7 @@ impl Transaction {
         operation: Operation,
     ) -> Result<()> {
         self.check_time(entity)?;
+        let entity = &self.named(entity)?;
         let prepared = self.prepare(reach, entity, to, operation).await?;
         let timeout = self.router.config.transaction_timeout;
         self.expires_at.get_or_insert_with(|| Instant::now() + timeout);
@@ -145,6 +150,7 @@ impl Transaction {
         to: Option<&str>,
         operation: Operation,
     ) -> Result<()> {
+        let entity = &self.named(entity)?;
         let prepared = self.prepare(reach, entity, to, operation).await?;
         self.take(prepared);
         Ok(())
@@ -154,12 +160,12 @@ impl Transaction {
     /// that is [`ErrorKind::Unknown`] leaves open whether it was committed (TX-14).
     pub async fn commit(mut self, caller: Caller) -> Result<Vec<Performed>> {
         let Some(Scope { name, route }) = self.scope.clone() else { return Ok(Vec::new()) };
-        self.check_time(&name)?;
+        self.check_time(name.told())?;
         // The locks are this commit's now. Whoever else settles them comes behind it in the log, or has
         // it refused as a whole.
         self.unmark();
         let (names, operations) = std::mem::take(&mut self.operations).into_iter().unzip();
-        let names: Vec<Arc<str>> = names;
+        let names: Vec<QualifiedName> = names;
         let mut command =
             Command::Commit(Commit { origin: None, entity: route.entity, operations });
         let router = &self.router;
@@ -170,11 +176,11 @@ impl Transaction {
                 Ok(answer) => match answer.outcome {
                     Outcome::Committed { performed } => return Ok(performed),
                     Outcome::Refused(refusal) => break refusal,
-                    other => return Err(unexpected(&other, name)),
+                    other => return Err(unexpected(&other, name.into())),
                 },
                 Err(Failure::Error(kind)) => return Err(Error::new(kind, name)),
                 Err(Failure::Mendable { refusal: Refusal::StaleRoute { .. }, .. }) => {
-                    return Err(not_found(&name));
+                    return Err(not_found(name.as_str()));
                 }
                 Err(Failure::Mendable {
                     refusal: Refusal::Relocated { entity, to },
@@ -197,6 +203,11 @@ impl Transaction {
         drop(self);
     }
 
+    /// NS-3, NS-4.
+    fn named(&self, name: &str) -> Result<QualifiedName> {
+        self.namespace.qualify(name).map_err(|refusal| Error::new(refusal, name))
+    }
+
     fn check_time(&self, entity: &str) -> Result<()> {
         match self.expires_at.is_some_and(|at| at <= Instant::now()) {
             true => Err(Error::new(Refusal::TransactionTimedOut, entity)),
@@ -208,7 +219,7 @@ impl Transaction {
     async fn prepare(
         &self,
         reach: &Reach,
-        entity: &str,
+        entity: &QualifiedName,
         to: Option<&str>,
         operation: Operation,
     ) -> Result<Prepared> {
@@ -218,10 +229,11 @@ impl Transaction {
         let refused = |why| Err(Error::new(Refusal::InvalidOperation { why }, entity));
         let (name, scope, operation) = match (to, operation) {
             (Some(to), Operation::Send(send)) => {
+                let to = &self.named(to)?;
                 let to_route = router.route(to, router.deadline()).await?;
                 let scope = scope(router, entity, &route).await?;
                 let operation = outgoing(&scope, to, &to_route, send)?;
-                (entity.into(), scope, operation)
+                (entity.clone(), scope, operation)
             }
             (Some(_), _) => return refused("only messages are sent via an entity"),
             (None, Operation::Send(send)) => match self.via(reach).await? {
@@ -231,7 +243,7 @@ impl Transaction {
                 }
                 Some(_) | None => {
                     let operation = Operation::Send(Send { entity: route.entity, ..send });
-                    (entity.into(), scope(router, entity, &route).await?, operation)
+                    (entity.clone(), scope(router, entity, &route).await?, operation)
                 }
             },
             (None, mut operation) => {
@@ -241,7 +253,7 @@ impl Transaction {
                     Some(via) if via.route.entity != scope.route.entity => {
                         return refused(ONE_ENTITY);
                     }
-                    Some(_) | None => (entity.into(), scope, operation),
+                    Some(_) | None => (entity.clone(), scope, operation),
                 }
             }
         };
@@ -270,14 +282,15 @@ impl Transaction {
             Reach::One => Ok(None),
             Reach::ViaFirst => Ok(self.scope.clone()),
             Reach::Via(name) => {
-                let route = self.router.route(name, self.router.deadline()).await?;
-                scope(&self.router, name, &route).await.map(Some)
+                let name = self.named(name)?;
+                let route = self.router.route(&name, self.router.deadline()).await?;
+                scope(&self.router, &name, &route).await.map(Some)
             }
         }
     }
 
     /// TX-9, the first of both checks.
-    async fn claim(&mut self, entity: &str, operation: &Operation) -> Result<()> {
+    async fn claim(&mut self, entity: &QualifiedName, operation: &Operation) -> Result<()> {
         let Some((queue, tokens, settles)) = locks(operation) else { return Ok(()) };
         let operation = self.operations.len() as u32;
         let claim = LockClaim { transaction: self.id, operation, queue, tokens, settles };
@@ -291,7 +304,7 @@ impl Transaction {
             let answer = router.read(route.group, Read::Claim(claim.clone()), deadline).await;
             return match answer.map_err(|kind| Error::new(kind, entity))? {
                 ReadAnswer::Claimed => Ok(()),
-                ReadAnswer::Refused(Refusal::StaleRoute { .. }) => Err(not_found(entity)),
+                ReadAnswer::Refused(Refusal::StaleRoute { .. }) => Err(not_found(entity.as_str())),
                 ReadAnswer::Refused(Refusal::Relocated { entity: id, to }) => {
                     let followed =
                         router.follow(&mut route.group, (id, to), &mut pause, deadline).await;
@@ -299,7 +312,7 @@ impl Transaction {
                     continue;
                 }
                 ReadAnswer::Refused(refusal) => Err(Error::new(refusal, entity)),
-                _ => Err(not_found(entity)),
+                _ => Err(not_found(entity.as_str())),
             };
         }
     }
@@ -318,24 +331,25 @@ impl Drop for Transaction {
 }
 
 /// TX-5, TX-6: a queue; or a topic, whose subscriptions count as one with it.
-async fn scope(router: &Router, entity: &str, route: &Route) -> Result<Scope> {
+async fn scope(router: &Router, entity: &QualifiedName, route: &Route) -> Result<Scope> {
     let topic = match route.kind {
         EntityKind::Subscription => split_subscription_path(&route.name),
         EntityKind::Queue | EntityKind::Topic => None,
     };
     Ok(match topic {
         Some((topic, _)) => {
-            let route = router.route(topic, router.deadline()).await?;
-            Scope { name: topic.into(), route }
+            let name = QualifiedName::known(topic);
+            let route = router.route(&name, router.deadline()).await?;
+            Scope { name, route }
         }
-        None => Scope { name: entity.into(), route: route.clone() },
+        None => Scope { name: entity.clone(), route: route.clone() },
     })
 }
 
 /// An operation that this node has nothing against.
 struct Prepared {
     /// Of its entity.
-    name: Arc<str>,
+    name: QualifiedName,
     operation: Operation,
     scope: Scope,
     size: TransactionSize,
@@ -343,7 +357,7 @@ struct Prepared {
 }
 
 /// FWD-14: a send to an entity through the transaction's; to that one itself it is a plain one.
-fn outgoing(via: &Scope, to: &str, route: &Route, send: Send) -> Result<Operation> {
+fn outgoing(via: &Scope, to: &QualifiedName, route: &Route, send: Send) -> Result<Operation> {
     if route.kind == EntityKind::Subscription {
         return Err(Error::new(Refusal::InvalidOperation { why: TO_SUBSCRIPTION }, to));
     }
@@ -405,12 +419,12 @@ fn locks(operation: &Operation) -> Option<(QueueId, Vec<LockToken>, bool)> {
 }
 
 /// With the name of an entity that is gone in the place of its id.
-fn named(refusal: Refusal, names: &[Arc<str>]) -> Refusal {
+fn named(refusal: Refusal, names: &[QualifiedName]) -> Refusal {
     match refusal {
         Refusal::TransactionRolledBack { operation, cause }
             if matches!(*cause.0, Refusal::StaleRoute { .. }) =>
         {
-            let name = names.get(operation as usize).map(|name| name.to_string());
+            let name = names.get(operation as usize).map(|name| name.told().to_owned());
             let cause = Refusal::EntityNotFound { name: name.unwrap_or_default() };
             Refusal::TransactionRolledBack { operation, cause: cause.into() }
         }

@@ -6,7 +6,7 @@ use std::mem::size_of;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::{LockToken, SequenceNumber};
+use domain::{LockToken, QualifiedName, SequenceNumber};
 use parking_lot::Mutex;
 use wire::v1;
 
@@ -37,7 +37,7 @@ pub(crate) enum Deed {
 
 struct ActorNote {
     at: Instant,
-    /// As the client calls it.
+    /// By its name in all the cluster, in the case that the client wrote it in.
     entity: Arc<str>,
     deed: Deed,
     /// What was not locked has no nonce.
@@ -172,7 +172,7 @@ impl Attribution {
     pub fn note(
         &self,
         deed: Deed,
-        entity: impl Into<Arc<str>>,
+        entity: &QualifiedName,
         messages: impl IntoIterator<Item = LockToken>,
     ) {
         let Some((notes, actor)) = &self.0 else { return };
@@ -180,17 +180,12 @@ impl Attribution {
         if messages.is_empty() {
             return;
         }
-        let (at, entity, actor) = (Instant::now(), entity.into(), actor.clone());
+        let (at, entity, actor) = (Instant::now(), entity.shared(), actor.clone());
         notes.note(ActorNote { at, entity, deed, messages, actor });
     }
 
     /// The same, of what is not locked.
-    pub fn note_numbers(
-        &self,
-        deed: Deed,
-        entity: impl Into<Arc<str>>,
-        numbers: &[SequenceNumber],
-    ) {
+    pub fn note_numbers(&self, deed: Deed, entity: &QualifiedName, numbers: &[SequenceNumber]) {
         let unlocked = |sequence: &SequenceNumber| LockToken { sequence: *sequence, nonce: 0 };
         self.note(deed, entity, numbers.iter().map(unlocked));
     }
@@ -207,6 +202,10 @@ mod tests {
         Attribution::to(notes.clone(), actor)
     }
 
+    fn q() -> QualifiedName {
+        QualifiedName::known("q")
+    }
+
     fn numbers(notes: &ActorNotes) -> Vec<u64> {
         let (found, all) = notes.find(|_, _| true, Instant::now() + HOUR);
         assert!(all);
@@ -217,10 +216,10 @@ mod tests {
     fn hist_8_who_did_it_is_noted_once_for_all_messages_of_a_request() {
         let notes = Arc::new(ActorNotes::new(3, 1 << 20, HOUR));
         let by = attribution(&notes);
-        by.note_numbers(Deed::Sent, "q", &[SequenceNumber(1), SequenceNumber(2)]);
-        by.note(Deed::Settled, "q", [LockToken { sequence: SequenceNumber(2), nonce: 9 }]);
-        by.note(Deed::Settled, "q", []);
-        Attribution::default().note_numbers(Deed::Sent, "q", &[SequenceNumber(2)]);
+        by.note_numbers(Deed::Sent, &q(), &[SequenceNumber(1), SequenceNumber(2)]);
+        by.note(Deed::Settled, &q(), [LockToken { sequence: SequenceNumber(2), nonce: 9 }]);
+        by.note(Deed::Settled, &q(), []);
+        Attribution::default().note_numbers(Deed::Sent, &q(), &[SequenceNumber(2)]);
         assert_eq!(notes.kept.lock().notes.len(), 2);
         let of_two = |entity: &str, number| entity == "q" && number == 2;
         let (found, _) = notes.find(of_two, Instant::now() + HOUR);
@@ -238,7 +237,7 @@ mod tests {
     fn hist_8_notes_are_bounded_in_bytes_and_in_time() {
         let notes = Arc::new(ActorNotes::new(1, 10_000, HOUR));
         let by = attribution(&notes);
-        (1..=1_000).for_each(|n| by.note_numbers(Deed::Sent, "q", &[SequenceNumber(n)]));
+        (1..=1_000).for_each(|n| by.note_numbers(Deed::Sent, &q(), &[SequenceNumber(n)]));
         let kept = numbers(&notes);
         assert!((50..=110).contains(&kept.len()), "{}", kept.len());
         assert_eq!(kept.last(), Some(&1_000));
@@ -254,7 +253,7 @@ mod tests {
         let notes = Arc::new(ActorNotes::new(1, 1 << 24, HOUR));
         let by = attribution(&notes);
         let all = 3 * AT_ONCE_MAX as u64 + 5;
-        (1..=all).for_each(|n| by.note_numbers(Deed::Sent, "q", &[SequenceNumber(n)]));
+        (1..=all).for_each(|n| by.note_numbers(Deed::Sent, &q(), &[SequenceNumber(n)]));
         for wanted in [1, AT_ONCE_MAX as u64, AT_ONCE_MAX as u64 + 1, all] {
             let (found, is_all) = notes.find(|_, n| n == wanted, Instant::now() + HOUR);
             assert_eq!((found.len(), is_all), (1, true), "{wanted}");

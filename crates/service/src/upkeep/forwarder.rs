@@ -10,7 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::{
     Arrive, Command, Destination, EntityId, EntityKind, ForgetArrivals, ForwardCommand, GroupId,
-    Key, Line, Outcome, QueueId, Refusal, Refused, Row, Rows, Ship, Shipped, SubQueue, Unpark,
+    Key, Line, Outcome, QualifiedName, QueueId, Refusal, Refused, Row, Rows, Ship, Shipped,
+    SubQueue, Unpark,
 };
 use engine::{Carried, ForwardTask};
 use tokio::sync::mpsc;
@@ -148,7 +149,8 @@ impl Forwarder {
         if let Some(destination) = known.and_then(|row| row.destination()) {
             return Ok(Some(destination));
         }
-        match self.router.refresh(name, self.router.deadline()).await {
+        let name = QualifiedName::known(name);
+        match self.router.refresh(&name, self.router.deadline()).await {
             Ok(route) if route.kind == EntityKind::Subscription => Ok(None),
             Ok(route) => Ok(Some(Destination { entity: route.entity, group: route.group })),
             Err(error) if matches!(error.refusal(), Some(Refusal::EntityNotFound { .. })) => {

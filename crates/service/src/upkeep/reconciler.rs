@@ -14,7 +14,7 @@ use domain::{
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::config::Founding;
-use crate::edge::{Catalog, Cluster, Intents, Router, catalog};
+use crate::edge::{Catalog, Cluster, Intents, Router, catalog, finish_deletions};
 use crate::upkeep::added_groups::open_groups;
 use crate::upkeep::leadership_balance::LeadershipBalance;
 use crate::upkeep::placement::{LocalReplicas, Placement};
@@ -188,7 +188,8 @@ impl Reconciler {
             return; // The directory may be long.
         }
         let standing = unfinished(&self.router.local.catalog());
-        self.quiet_at = applied.filter(|_| standing.is_empty());
+        let are_namespaces_deleted = finish_deletions(&self.router).await;
+        self.quiet_at = applied.filter(|_| standing.is_empty() && !are_namespaces_deleted);
         let left = standing.iter().filter(|(mark, _)| self.unfinished.contains(mark));
         for (_, row) in left {
             let deadline = self.router.deadline();

@@ -138,6 +138,28 @@ pub fn node_row() -> impl Strategy<Value = NodeRow> {
     })
 }
 
+fn namespace_command() -> impl Strategy<Value = CatalogCommand> {
+    prop_oneof![
+        (any::<u64>(), text(), authorization_rules()).prop_map(
+            |(request, name, authorization_rules)| {
+                CatalogCommand::CreateNamespace { request, name, authorization_rules }
+            }
+        ),
+        (any::<u64>(), text(), authorization_rules()).prop_map(
+            |(request, name, authorization_rules)| {
+                CatalogCommand::UpdateNamespace { request, name, authorization_rules }
+            }
+        ),
+        (any::<(u64, bool)>(), text()).prop_map(|((request, force), name)| {
+            CatalogCommand::DeleteNamespace { request, name, force }
+        }),
+        (any::<u64>(), text())
+            .prop_map(|(request, name)| CatalogCommand::NamespaceDeleted { request, name }),
+        (any::<u128>(), vec(namespace_row(), 0..3))
+            .prop_map(|(restore, rows)| CatalogCommand::RestoreNamespaces { restore, rows }),
+    ]
+}
+
 pub fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
     prop_oneof![
         (any::<(u128, u16, u8)>(), vec((any::<u64>(), node_row()), 0..4)).prop_map(
@@ -185,6 +207,7 @@ pub fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
             CatalogCommand::PutFaultRule { name, text, lasts: lasts.map(Span) }
         }),
         any::<Option<String>>().prop_map(|name| CatalogCommand::RemoveFaultRules { name }),
+        namespace_command(),
         (any::<u32>(), vec(any::<u64>(), 0..3))
             .prop_map(|(level, nodes)| CatalogCommand::RaiseFeatureLevel { level, nodes }),
         (any::<(u64, [u8; 32], u64, u64)>(), node_row()).prop_map(

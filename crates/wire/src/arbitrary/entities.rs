@@ -138,7 +138,7 @@ pub fn queue_properties() -> impl Strategy<Value = QueueProperties> {
     )
 }
 
-fn authorization_rules() -> impl Strategy<Value = Vec<AuthorizationRule>> {
+pub fn authorization_rules() -> impl Strategy<Value = Vec<AuthorizationRule>> {
     let rule = (text(), any::<(bool, bool, bool)>(), text(), text(), at(), at()).prop_map(
         |(name, (listen, send, manage), primary_key, secondary_key, created_at, modified_at)| {
             let rights = AccessRights { listen, send, manage };

@@ -143,6 +143,15 @@ fn relocation_state() -> impl Strategy<Value = RelocationState> {
     ]
 }
 
+pub fn namespace_row() -> impl Strategy<Value = NamespaceRow> {
+    (text(), any::<(u64, bool)>(), at(), at(), authorization_rules()).prop_map(
+        |(name, (request, ready), created_at, modified_at, authorization_rules)| {
+            let state = if ready { NamespaceState::Ready } else { NamespaceState::Deleting };
+            NamespaceRow { name, request, created_at, modified_at, authorization_rules, state }
+        },
+    )
+}
+
 pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {
     prop_oneof![
         (at(), span(), any::<(u64, u64, u32)>(), at()).prop_map(
@@ -202,6 +211,8 @@ pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {
             let row = |(request, ended_at)| EndedCreationRow { request, ended_at };
             (Key::EndedCreations(part), Row::EndedCreations(rows.into_iter().map(row).collect()))
         }),
+        namespace_row()
+            .prop_map(|row| { (Key::Namespace(row.name.clone()), Row::Namespace(Box::new(row))) }),
         directory_row().prop_map(|row| (Key::Directory(row.name.clone()), Row::Directory(row))),
         (any::<u64>(), node_row()).prop_map(|(id, row)| (Key::Node(id), Row::Node(row))),
         (any::<u16>(), vec(any::<u64>(), 0..6)).prop_map(|(id, replicas)| {

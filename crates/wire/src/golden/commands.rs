@@ -345,6 +345,44 @@ fn commands() {
         ),
         (Command::Catalog(CatalogCommand::RemoveFaultRules { name: None }), "0f1d00"),
         (
+            Command::Catalog(CatalogCommand::CreateNamespace {
+                request: 300,
+                name: "orders".into(),
+                authorization_rules: authorization_rules(),
+            }),
+            "0f1eac02066f726465727301016b050170017380d095ffbc3107",
+        ),
+        (
+            Command::Catalog(CatalogCommand::UpdateNamespace {
+                request: 300,
+                name: "orders".into(),
+                authorization_rules: Vec::new(),
+            }),
+            "0f1fac02066f726465727300",
+        ),
+        (
+            Command::Catalog(CatalogCommand::DeleteNamespace {
+                request: 300,
+                name: "orders".into(),
+                force: true,
+            }),
+            "0f20ac02066f726465727301",
+        ),
+        (
+            Command::Catalog(CatalogCommand::NamespaceDeleted {
+                request: 300,
+                name: "orders".into(),
+            }),
+            "0f21ac02066f7264657273",
+        ),
+        (
+            Command::Catalog(CatalogCommand::RestoreNamespaces {
+                restore: 7,
+                rows: vec![namespace()],
+            }),
+            "0f220000000000000000000000000000000701066f7264657273ac0280d095ffbc310701016b050170017380d095ffbc310700",
+        ),
+        (
             Command::Catalog(CatalogCommand::Join {
                 token: 300,
                 secret_hash: [7; 32],

@@ -90,6 +90,10 @@ fn outcomes() {
         (Outcome::Catalog(CatalogOutcome::JoinTokenCreated { expires_at: AT }), "080280d095ffbc31"),
         (Outcome::Catalog(CatalogOutcome::Joined { node: 4 }), "080304"),
         (Outcome::Catalog(CatalogOutcome::FaultRulesChanged { at: AT }), "080580d095ffbc31"),
+        (
+            Outcome::Catalog(CatalogOutcome::Namespace(namespace())),
+            "0806066f7264657273ac0280d095ffbc310701016b050170017380d095ffbc310700",
+        ),
         (Outcome::Catalog(CatalogOutcome::NotJoined(JoinFault::Unknown)), "080401"),
         (Outcome::Catalog(CatalogOutcome::NotJoined(JoinFault::Used { node: 4 })), "08040204"),
         (

@@ -149,6 +149,10 @@ fn rows() {
             "01010166027b7d80d095ffbc310180d095ffbc31",
         ),
         (
+            Row::Namespace(Box::new(namespace())),
+            "01066f7264657273ac0280d095ffbc310701016b050170017380d095ffbc310700",
+        ),
+        (
             Row::EndedCreations(vec![EndedCreationRow { request: 300, ended_at: AT }]),
             "0101ac0280d095ffbc31",
         ),

@@ -4,11 +4,25 @@ use domain::{AccessRights, AuthorizationRule, Refusal, Timestamp};
 
 use crate::v1;
 
-pub(super) fn rules_from_v1(
+/// # Errors
+/// A right that there is not.
+pub fn authorization_rules(
     rules: v1::AuthorizationRules,
 ) -> Result<Vec<AuthorizationRule>, Refusal> {
     rules.rules.into_iter().map(rule_from_v1).collect()
 }
+
+/// What every namespace is created with where nothing else is said: all rights, and keys that are to be drawn.
+pub fn root_rule() -> AuthorizationRule {
+    AuthorizationRule {
+        name: ROOT_RULE.to_owned(),
+        rights: AccessRights::ALL,
+        ..AuthorizationRule::default()
+    }
+}
+
+/// As Service Bus calls it.
+const ROOT_RULE: &str = "RootManageSharedAccessKey";
 
 fn rule_from_v1(rule: v1::AuthorizationRule) -> Result<AuthorizationRule, Refusal> {
     let mut rights = AccessRights::default();
@@ -33,7 +47,7 @@ fn rule_from_v1(rule: v1::AuthorizationRule) -> Result<AuthorizationRule, Refusa
     })
 }
 
-pub(super) fn rules_to_v1(rules: &[AuthorizationRule]) -> v1::AuthorizationRules {
+pub fn shown_rules(rules: &[AuthorizationRule]) -> v1::AuthorizationRules {
     v1::AuthorizationRules { rules: rules.iter().map(rule_to_v1).collect() }
 }
 
@@ -63,7 +77,8 @@ mod tests {
     fn an_unknown_right_is_refused() {
         for right in [0, 4, -1] {
             let rule = v1::AuthorizationRule { rights: vec![1, right], ..Default::default() };
-            let refusal = rules_from_v1(v1::AuthorizationRules { rules: vec![rule] }).unwrap_err();
+            let refusal =
+                authorization_rules(v1::AuthorizationRules { rules: vec![rule] }).unwrap_err();
             assert_eq!(refusal.rule(), "ERR-12", "{right}");
         }
     }
@@ -73,7 +88,7 @@ mod tests {
         let (primary_key, secondary_key) = ("first-key".to_owned(), "second-key".to_owned());
         let rule = AuthorizationRule { primary_key, secondary_key, ..Default::default() };
         let native = v1::QueueProperties {
-            authorization_rules: Some(rules_to_v1(std::slice::from_ref(&rule))),
+            authorization_rules: Some(shown_rules(std::slice::from_ref(&rule))),
             ..Default::default()
         };
         for shown in [format!("{rule:?}"), format!("{native:?}")] {

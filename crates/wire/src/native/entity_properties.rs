@@ -5,7 +5,7 @@ use domain::{
     Refusal, Span, SubscriptionProperties, TopicProperties,
 };
 
-use super::authorization::{rules_from_v1, rules_to_v1};
+use super::authorization::{authorization_rules, shown_rules};
 use crate::v1;
 
 /// A type of the messages' fields.
@@ -211,12 +211,12 @@ impl NativeValue for i32 {
 
 impl NativeValue for v1::AuthorizationRules {
     fn read(self, _: &PropertyType) -> Result<Option<PropertyValue>, Refusal> {
-        rules_from_v1(self).map(|rules| Some(PropertyValue::AuthorizationRules(rules)))
+        authorization_rules(self).map(|rules| Some(PropertyValue::AuthorizationRules(rules)))
     }
 
     fn written(value: PropertyValue) -> Option<v1::AuthorizationRules> {
         let PropertyValue::AuthorizationRules(rules) = value else { return None };
-        Some(rules_to_v1(&rules))
+        Some(shown_rules(&rules))
     }
 }
 

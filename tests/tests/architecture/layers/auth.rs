@@ -16,6 +16,6 @@ pub const LAYERS: &[Layer] = &[
     (&["offer"], &["certified", "token"]),
     (
         &["access"],
-        &["certified", "grant", "guesses", "key", "offer", "principal", "right", "token"],
+        &["certified", "grant", "guesses", "key", "offer", "path", "principal", "right", "token"],
     ),
 ];

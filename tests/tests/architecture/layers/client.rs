@@ -28,6 +28,7 @@ pub const LAYERS: &[Layer] = &[
     (&["events"], &["calls", "client", "error", "lib", "nodes"]),
     (&["faults"], &["calls", "client", "error", "lib", "nodes"]),
     (&["history"], &["calls", "client", "error", "lib", "nodes"]),
+    (&["namespaces"], &["calls", "client", "error", "lib", "nodes"]),
     (
         &["session"],
         &["calls", "client", "delivery", "error", "lib", "options", "receive_stream", "receiver"],

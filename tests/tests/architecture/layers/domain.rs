@@ -6,6 +6,7 @@ pub const LAYERS: &[Layer] = &[
     (&["id"], &[]),
     (&["excerpt"], &[]),
     (&["property"], &[]),
+    (&["qualified_name"], &[]),
     (&["time"], &[]),
     (&["authorization"], &["time"]),
     (&["limits"], &["time"]),
@@ -14,7 +15,8 @@ pub const LAYERS: &[Layer] = &[
     (&["traced_step"], &["id", "message_event", "time", "trace_context"]),
     (&["tally"], &["time"]),
     (&["session"], &["id", "time"]),
-    (&["refusal"], &["excerpt", "id", "session"]),
+    (&["refusal"], &["excerpt", "id", "qualified_name", "session"]),
+    (&["namespace"], &["authorization", "limits", "qualified_name", "refusal", "time"]),
     (&["topic"], &["id", "time"]),
     (
         &[
@@ -42,6 +44,7 @@ pub const LAYERS: &[Layer] = &[
             "excerpt",
             "id",
             "limits",
+            "namespace",
             "property",
             "refusal",
             "session",
@@ -50,11 +53,15 @@ pub const LAYERS: &[Layer] = &[
         ],
     ),
     (&["effect"], &["forward", "id", "row", "session", "time"]),
-    (&["forward_read"], &["forward", "id", "message", "read", "row", "rows", "time"]),
+    (
+        &["forward_read"],
+        &["forward", "id", "message", "qualified_name", "read", "row", "rows", "time"],
+    ),
     (&["key_map"], &["id", "row"]),
     (
         &["machine"],
         &[
+            "authorization",
             "catalog",
             "command",
             "effect",
@@ -69,8 +76,10 @@ pub const LAYERS: &[Layer] = &[
             "match_progress",
             "message",
             "message_event",
+            "namespace",
             "outcome",
             "property",
+            "qualified_name",
             "read",
             "refusal",
             "relocation",

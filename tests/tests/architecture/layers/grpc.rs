@@ -16,6 +16,7 @@ pub const LAYERS: &[Layer] = &[
     (&["entities"], &["api", "door", "status"]),
     (&["events"], &["api", "door", "node_facts"]),
     (&["fault_rules"], &["api", "door", "status"]),
+    (&["namespaces"], &["api", "door", "status"]),
     (&["support"], &["api", "door", "node_facts"]),
     (
         &[
@@ -39,6 +40,7 @@ pub const LAYERS: &[Layer] = &[
             "entities",
             "events",
             "fault_rules",
+            "namespaces",
             "status",
             "support",
         ],

@@ -28,6 +28,7 @@ pub const LAYERS: &[Layer] = &[
         &[
             "access",
             "atom",
+            "caller",
             "connection",
             "console_door",
             "entity_metrics",

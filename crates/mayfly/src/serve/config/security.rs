@@ -93,6 +93,7 @@ fn key(written: &file::SecurityKey) -> Result<Key, String> {
         rights,
         scope: resource_path(scope),
         reach: Reach::Below,
+        owner: None,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Queues.
 
 use domain::{
-    CatalogCommand, Command, EntityKind, QueueProperties, Refusal, UpdateQueue, validate,
+    CatalogCommand, Command, EntityKind, Namespace, QueueProperties, Refusal, UpdateQueue, validate,
 };
 
 use super::{Entities, Page, QueueInfo};
@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy)]
 pub struct Queues<'a> {
     pub(in crate::edge) router: &'a Router,
+    pub(in crate::edge) namespace: &'a Namespace,
 }
 
 impl<'a> Queues<'a> {
@@ -31,8 +32,11 @@ impl<'a> Queues<'a> {
         settle(&[], &mut properties.authorization_rules, self.router.local.clock.now());
         validate::queue_properties(&properties).map_err(refused)?;
         // ENT-1: whatever case the client writes it in.
-        let (name, properties) = (name.to_ascii_lowercase(), Box::new(properties));
-        let path = name.clone();
+        let path = self.entities().named(&name.to_ascii_lowercase())?;
+        let QueueProperties { forward_to, forward_dead_letters_to, .. } = &mut properties;
+        self.entities().qualify_all([forward_to, forward_dead_letters_to])?;
+        let properties = Box::new(properties);
+        let name = path.as_str().to_owned();
         let request = request.unwrap_or_else(rand::random);
         self.entities().create(&path, CatalogCommand::Create { request, name, properties }).await
     }
@@ -68,18 +72,22 @@ impl<'a> Queues<'a> {
         validate::queue_properties(&properties).map_err(refused)?;
         validate::forwarding_of_sessions(&old, &properties).map_err(refused)?;
         self.entities().check_destinations(&old, &properties).await?;
+        let QueueProperties { forward_to, forward_dead_letters_to, .. } = &mut properties;
+        self.entities().qualify_all([forward_to, forward_dead_letters_to])?;
         let properties = Box::new(properties);
+        let path = self.entities().named(name)?;
         let update = Command::UpdateQueue(UpdateQueue { origin: None, entity, properties });
-        self.router.execute(name, update, Caller::Edge, self.router.deadline()).await?;
+        self.router.execute(&path, update, Caller::Edge, self.router.deadline()).await?;
         self.get(name).await
     }
 
     /// ENT-7: the queue and all its messages.
     pub async fn delete(self, name: &str) -> Result<()> {
-        Intents::new(self.router).delete(name, &[EntityKind::Queue]).await
+        let name = self.entities().named(name)?;
+        Intents::new(self.router).delete(&name, &[EntityKind::Queue]).await
     }
 
     fn entities(self) -> Entities<'a> {
-        Entities::new(self.router)
+        Entities::new(self.router, self.namespace)
     }
 }

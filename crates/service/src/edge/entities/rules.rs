@@ -1,8 +1,8 @@
 //! Rules of subscriptions (RULE).
 
 use domain::{
-    Command, EntityId, NewRule, PutRule, Refusal, RemoveRule, RuleRow, TopicCommand,
-    subscription_path,
+    Command, EntityId, Namespace, NewRule, PutRule, QualifiedName, Refusal, RemoveRule, RuleRow,
+    TopicCommand, subscription_path,
 };
 
 use super::{PAGE_MAX, Subscriptions};
@@ -15,6 +15,7 @@ use crate::exchange::{Read, ReadAnswer};
 #[derive(Clone, Copy)]
 pub struct Rules<'a> {
     pub(in crate::edge) router: &'a Router,
+    pub(in crate::edge) namespace: &'a Namespace,
 }
 
 impl Rules<'_> {
@@ -26,14 +27,14 @@ impl Rules<'_> {
         rule: NewRule,
         replace: bool,
     ) -> Result<()> {
-        let path = subscription_path(topic, subscription);
+        let path = self.path(topic, subscription)?;
         let route = self.router.route(&path, self.router.deadline()).await?;
         let (origin, entity, rule) = (None, route.entity, Box::new(rule));
         self.ask(&path, TopicCommand::PutRule(PutRule { origin, entity, rule, replace })).await
     }
 
     pub async fn remove(self, topic: &str, subscription: &str, name: &str) -> Result<()> {
-        let path = subscription_path(topic, subscription);
+        let path = self.path(topic, subscription)?;
         let route = self.router.route(&path, self.router.deadline()).await?;
         let (origin, entity, name) = (None, route.entity, name.to_owned());
         self.ask(&path, TopicCommand::RemoveRule(RemoveRule { origin, entity, name })).await
@@ -47,10 +48,10 @@ impl Rules<'_> {
         skip: u32,
         top: u32,
     ) -> Result<Vec<RuleRow>> {
-        let path = subscription_path(topic, subscription);
+        let path = self.path(topic, subscription)?;
         if !(1..=PAGE_MAX).contains(&top) {
             let (what, value, allowed) = ("top", top.to_string(), "1 to 1000");
-            return Err(Error::new(Refusal::ArgumentOutOfRange { what, value, allowed }, path));
+            return Err(Error::new(Refusal::ArgumentOutOfRange { what, value, allowed }, &path));
         }
         let read = |subscription| Read::Rules { subscription, skip, count_max: top };
         self.read(&path, read).await
@@ -58,25 +59,36 @@ impl Rules<'_> {
 
     /// A rule by its name, in whatever case.
     pub async fn get(self, topic: &str, subscription: &str, name: &str) -> Result<RuleRow> {
-        let path = subscription_path(topic, subscription);
+        let path = self.path(topic, subscription)?;
         // Whether the subscription is there is asked too: without it there is an empty list.
-        Subscriptions { router: self.router }.get(topic, subscription).await?;
+        let Rules { router, namespace } = self;
+        Subscriptions { router, namespace }.get(topic, subscription).await?;
         let read = |subscription| Read::Rule { subscription, name: name.to_owned() };
         let found = self.read(&path, read).await?.pop();
         found.ok_or_else(|| {
-            let name = format!("{path}/Rules/{name}");
-            Error::new(Refusal::EntityNotFound { name }, path)
+            let name = format!("{}/Rules/{name}", path.told());
+            Error::new(Refusal::EntityNotFound { name }, &path)
         })
     }
 
-    async fn read(self, path: &str, read: impl Fn(EntityId) -> Read) -> Result<Vec<RuleRow>> {
+    /// NS-3.
+    fn path(self, topic: &str, subscription: &str) -> Result<QualifiedName> {
+        let path = subscription_path(topic, subscription);
+        self.namespace.qualify(&path).map_err(|refusal| Error::new(refusal, path))
+    }
+
+    async fn read(
+        self,
+        path: &QualifiedName,
+        read: impl Fn(EntityId) -> Read,
+    ) -> Result<Vec<RuleRow>> {
         match self.router.read_entity(path, false, self.router.deadline(), read).await? {
             ReadAnswer::Rules(rules) => Ok(rules),
-            _ => Err(not_found(path)),
+            _ => Err(not_found(path.as_str())),
         }
     }
 
-    async fn ask(self, path: &str, command: TopicCommand) -> Result<()> {
+    async fn ask(self, path: &QualifiedName, command: TopicCommand) -> Result<()> {
         let deadline = self.router.deadline();
         self.router.execute(path, Command::Topic(command), Caller::Edge, deadline).await.map(drop)
     }

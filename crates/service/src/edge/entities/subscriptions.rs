@@ -1,8 +1,9 @@
 //! Subscriptions.
 
 use domain::{
-    CatalogCommand, Command, EntityKind, NewRule, Refusal, SQL_FILTERS_MAX, Span, Specifics,
-    SubscriptionProperties, TopicCommand, UpdateSubscription, subscription_path, validate,
+    CatalogCommand, Command, EntityKind, Namespace, NewRule, Refusal, SQL_FILTERS_MAX, Span,
+    Specifics, SubscriptionProperties, TopicCommand, UpdateSubscription, subscription_path,
+    validate,
 };
 
 use super::{Entities, Page, QueueInfo};
@@ -15,6 +16,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy)]
 pub struct Subscriptions<'a> {
     pub(in crate::edge) router: &'a Router,
+    pub(in crate::edge) namespace: &'a Namespace,
 }
 
 impl<'a> Subscriptions<'a> {
@@ -23,7 +25,7 @@ impl<'a> Subscriptions<'a> {
         self,
         topic: &str,
         name: &str,
-        properties: SubscriptionProperties,
+        mut properties: SubscriptionProperties,
         rule: NewRule,
         request: Option<u64>,
     ) -> Result<QueueInfo> {
@@ -41,9 +43,12 @@ impl<'a> Subscriptions<'a> {
             let (what, max) = ("SQL filters of the topic", SQL_FILTERS_MAX as u64);
             return Err(refused(Refusal::QuotaExceeded { what, used: max, max }));
         }
+        let SubscriptionProperties { forward_to, forward_dead_letters_to, .. } = &mut properties;
+        self.entities().qualify_all([forward_to, forward_dead_letters_to])?;
+        let (topic, path) = (self.entities().named(topic)?, self.entities().named(&path)?);
         let create = CatalogCommand::CreateSubscription {
             request: request.unwrap_or_else(rand::random),
-            topic: topic.to_owned(),
+            topic: topic.as_str().to_owned(),
             name: name.to_owned(),
             properties: Box::new(properties),
             rule: Box::new(rule),
@@ -78,23 +83,25 @@ impl<'a> Subscriptions<'a> {
             return Err(not_found(&path));
         };
         let properties = SubscriptionProperties::of(&info.properties, specifics);
-        let properties = Box::new(change(properties).map_err(refused)?);
+        let mut properties = Box::new(change(properties).map_err(refused)?);
         validate::subscription_properties(&properties).map_err(refused)?;
         self.entities().check_destinations(&info.properties, &properties.common(Span::MAX)).await?;
+        let SubscriptionProperties { forward_to, forward_dead_letters_to, .. } = &mut *properties;
+        self.entities().qualify_all([forward_to, forward_dead_letters_to])?;
         let update = UpdateSubscription { origin: None, entity, properties };
         let update = Command::Topic(TopicCommand::UpdateSubscription(update));
+        let path = self.entities().named(&path)?;
         self.router.execute(&path, update, Caller::Edge, self.router.deadline()).await?;
         self.get(topic, name).await
     }
 
     /// ENT-7: the subscription, its rules and its messages.
     pub async fn delete(self, topic: &str, name: &str) -> Result<()> {
-        Intents::new(self.router)
-            .delete(&subscription_path(topic, name), &[EntityKind::Subscription])
-            .await
+        let path = self.entities().named(&subscription_path(topic, name))?;
+        Intents::new(self.router).delete(&path, &[EntityKind::Subscription]).await
     }
 
     fn entities(self) -> Entities<'a> {
-        Entities::new(self.router)
+        Entities::new(self.router, self.namespace)
     }
 }

@@ -1,8 +1,8 @@
 //! Topics.
 
 use domain::{
-    CatalogCommand, Command, EntityKind, Refusal, Specifics, TopicCommand, TopicProperties,
-    UpdateTopic, validate,
+    CatalogCommand, Command, EntityKind, Namespace, Refusal, Specifics, TopicCommand,
+    TopicProperties, UpdateTopic, validate,
 };
 
 use super::{Entities, Page, QueueInfo};
@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy)]
 pub struct Topics<'a> {
     pub(in crate::edge) router: &'a Router,
+    pub(in crate::edge) namespace: &'a Namespace,
 }
 
 impl<'a> Topics<'a> {
@@ -31,9 +32,10 @@ impl<'a> Topics<'a> {
         settle(&[], &mut properties.authorization_rules, self.router.local.clock.now());
         validate::topic_properties(&properties).map_err(refused)?;
         let request = request.unwrap_or_else(rand::random);
-        let (path, name, properties) = (name, name.to_owned(), Box::new(properties));
+        let (path, properties) = (self.entities().named(name)?, Box::new(properties));
+        let name = path.as_str().to_owned();
         self.entities()
-            .create(path, CatalogCommand::CreateTopic { request, name, properties })
+            .create(&path, CatalogCommand::CreateTopic { request, name, properties })
             .await
     }
 
@@ -62,18 +64,20 @@ impl<'a> Topics<'a> {
         settle(old, &mut properties.authorization_rules, self.router.local.clock.now());
         validate::topic_properties(&properties).map_err(refused)?;
         let update = TopicCommand::Update(UpdateTopic { origin: None, entity, properties });
+        let path = self.entities().named(name)?;
         self.router
-            .execute(name, Command::Topic(update), Caller::Edge, self.router.deadline())
+            .execute(&path, Command::Topic(update), Caller::Edge, self.router.deadline())
             .await?;
         self.get(name).await
     }
 
     /// ENT-7: the topic, its subscriptions, and all their messages.
     pub async fn delete(self, name: &str) -> Result<()> {
-        Intents::new(self.router).delete(name, &[EntityKind::Topic]).await
+        let name = self.entities().named(name)?;
+        Intents::new(self.router).delete(&name, &[EntityKind::Topic]).await
     }
 
     fn entities(self) -> Entities<'a> {
-        Entities::new(self.router)
+        Entities::new(self.router, self.namespace)
     }
 }

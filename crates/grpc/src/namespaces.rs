@@ -1,0 +1,96 @@
+//! `mayfly.v1.Namespaces`.
+
+use domain::AuthorizationRule;
+use service::{Broker, NamespaceInfo};
+use tonic::{Request, Response, Status};
+use wire::{native, v1};
+
+use crate::api::namespaces_server::Namespaces;
+use crate::door::Door;
+use crate::status::{refused, status};
+
+pub(crate) struct NamespacesService {
+    pub door: Door,
+}
+
+#[tonic::async_trait]
+impl Namespaces for NamespacesService {
+    async fn create_namespace(
+        &self,
+        request: Request<v1::CreateNamespaceRequest>,
+    ) -> Result<Response<v1::Namespace>, Status> {
+        let serve = |broker: Broker, asked: v1::CreateNamespaceRequest| async move {
+            let v1::CreateNamespaceRequest { name, authorization_rules, request } = asked;
+            let rules = match authorization_rules {
+                Some(given) => rules(given)?,
+                None => vec![native::root_rule()],
+            };
+            let request = Some(request).filter(|request| *request != 0);
+            answer(broker.namespaces().create(&name, rules, request).await)
+        };
+        self.door.call(request, serve).await
+    }
+
+    async fn get_namespace(
+        &self,
+        request: Request<v1::GetNamespaceRequest>,
+    ) -> Result<Response<v1::Namespace>, Status> {
+        let serve = |broker: Broker, asked: v1::GetNamespaceRequest| async move {
+            answer(broker.namespaces().get(&asked.name))
+        };
+        self.door.call(request, serve).await
+    }
+
+    async fn list_namespaces(
+        &self,
+        request: Request<v1::ListNamespacesRequest>,
+    ) -> Result<Response<v1::ListNamespacesResponse>, Status> {
+        let serve = |broker: Broker, _: v1::ListNamespacesRequest| async move {
+            let namespaces = broker.namespaces().list().into_iter().map(shown).collect();
+            Ok(Response::new(v1::ListNamespacesResponse { namespaces }))
+        };
+        self.door.call(request, serve).await
+    }
+
+    async fn update_namespace(
+        &self,
+        request: Request<v1::UpdateNamespaceRequest>,
+    ) -> Result<Response<v1::Namespace>, Status> {
+        let serve = |broker: Broker, asked: v1::UpdateNamespaceRequest| async move {
+            let rules = rules(asked.authorization_rules.unwrap_or_default())?;
+            answer(broker.namespaces().update(&asked.name, rules).await)
+        };
+        self.door.call(request, serve).await
+    }
+
+    async fn delete_namespace(
+        &self,
+        request: Request<v1::DeleteNamespaceRequest>,
+    ) -> Result<Response<v1::DeleteNamespaceResponse>, Status> {
+        let serve = |broker: Broker, asked: v1::DeleteNamespaceRequest| async move {
+            let deleted = broker.namespaces().delete(&asked.name, asked.force).await;
+            let gone = deleted.map_err(|error| status(&error))?;
+            Ok(Response::new(v1::DeleteNamespaceResponse { gone }))
+        };
+        self.door.call(request, serve).await
+    }
+}
+
+fn rules(given: v1::AuthorizationRules) -> Result<Vec<AuthorizationRule>, Status> {
+    native::authorization_rules(given).map_err(|refusal| refused(refusal, ""))
+}
+
+fn answer(found: service::Result<NamespaceInfo>) -> Result<Response<v1::Namespace>, Status> {
+    found.map(|info| Response::new(shown(info))).map_err(|error| status(&error))
+}
+
+fn shown(NamespaceInfo { row, entities }: NamespaceInfo) -> v1::Namespace {
+    v1::Namespace {
+        deleting: !row.is_ready(),
+        created_at_ms: row.created_at.0,
+        modified_at_ms: row.modified_at.0,
+        authorization_rules: Some(native::shown_rules(&row.authorization_rules)),
+        name: row.name,
+        entities,
+    }
+}

@@ -1,0 +1,324 @@
+//! Namespaces (NS): which there are, which one a host name means, and what operators do with them.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use auth::{Access, Key as AccessKey, Keyring};
+use domain::{
+    AuthorizationRule, CatalogCommand, CatalogOutcome, DirectoryRow, EntityKind,
+    FEATURE_LEVEL_NAMESPACES, GroupId, Key, Namespace, NamespaceRow, Outcome, Refusal, Row, Rows,
+};
+use futures::StreamExt;
+use futures::stream;
+use tokio::time::Instant;
+
+use crate::edge::authorization::{namespace_key, settle};
+use crate::edge::catalog::{self, Catalog};
+use crate::edge::cluster::Cluster;
+use crate::edge::intents::Intents;
+use crate::edge::receiver::unexpected;
+use crate::edge::router::{PAUSE_MIN, Router};
+use crate::error::{Error, Result};
+
+const WHAT: &str = "namespace";
+/// Names of entities that are looked up at a time.
+const PAGE: u32 = 200;
+/// Entities that are deleted at a time.
+const AT_ONCE_MAX: usize = 16;
+/// Nodes that live have heard of a change within this.
+const HEARD_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// A namespace beside the default one, as this node has heard of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamespaceInfo {
+    pub row: NamespaceRow,
+    /// Queues and topics in it.
+    pub entities: u32,
+}
+
+/// The namespaces of the cluster.
+#[derive(Clone, Copy)]
+pub struct Namespaces<'a> {
+    router: &'a Arc<Router>,
+}
+
+impl<'a> Namespaces<'a> {
+    pub(super) fn new(router: &'a Arc<Router>) -> Namespaces<'a> {
+        Namespaces { router }
+    }
+
+    /// NS-5: the one that a host name means: what its first label says, if there is a namespace of that name, and
+    /// else the default one. The host may have a port behind it.
+    pub fn of_host(self, host: &str) -> Namespace {
+        let label = host.split(['.', ':']).next().unwrap_or_default();
+        match Namespace::named(label) {
+            Ok(namespace) if self.is_known(&namespace) => namespace,
+            Ok(_) | Err(_) => Namespace::DEFAULT,
+        }
+    }
+
+    /// The one that a client asks for by its name.
+    ///
+    /// # Errors
+    /// NS-5: there is none of that name.
+    pub fn named(self, name: &str) -> Result<Namespace> {
+        let refused = |refusal: Refusal| Error::new(refusal, "");
+        let namespace = Namespace::named(name).map_err(refused)?;
+        match namespace.is_default() || self.is_known(&namespace) {
+            true => Ok(namespace),
+            false => Err(missing(namespace.as_str())),
+        }
+    }
+
+    /// In the order of their names.
+    pub fn list(self) -> Vec<NamespaceInfo> {
+        let rows = self.router.local.catalog();
+        let (from, to) = (Key::Namespace(String::new()), Key::Namespace(char::MAX.to_string()));
+        let mut found = Vec::new();
+        rows.scan(&from, &to, &mut |_, row| {
+            if let Row::Namespace(row) = row {
+                found.push(*row);
+            }
+            ControlFlow::Continue(())
+        });
+        let info = |row: NamespaceRow| NamespaceInfo { entities: entities(&rows, &row.name), row };
+        found.into_iter().map(info).collect()
+    }
+
+    /// # Errors
+    /// There is none of that name.
+    pub fn get(self, name: &str) -> Result<NamespaceInfo> {
+        let row = self.known(name)?;
+        Ok(NamespaceInfo { entities: entities(&self.router.local.catalog(), &row.name), row })
+    }
+
+    /// NS-2, NS-7: keys that are left out are drawn. Returns once all nodes that answer know it.
+    ///
+    /// # Errors
+    /// NS-2: the name is none, is taken, or is that of a node's host.
+    pub async fn create(
+        self,
+        name: &str,
+        mut authorization_rules: Vec<AuthorizationRule>,
+        request: Option<u64>,
+    ) -> Result<NamespaceInfo> {
+        let refused = |refusal: Refusal| Error::new(refusal, "");
+        let name = name.to_ascii_lowercase();
+        domain::namespace_name(&name).map_err(refused)?;
+        self.check_no_host(&name)?;
+        Cluster::new(self.router).of_level(FEATURE_LEVEL_NAMESPACES, WHAT).await?;
+        settle(&[], &mut authorization_rules, self.router.local.clock.now());
+        let request = request.unwrap_or_else(rand::random);
+        let create = CatalogCommand::CreateNamespace { request, name, authorization_rules };
+        self.changed(create).await
+    }
+
+    /// NS-7: these are its rules from now on; keys that are left out stay what they were. Returns as
+    /// [`Namespaces::create`].
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub async fn update(
+        self,
+        name: &str,
+        mut authorization_rules: Vec<AuthorizationRule>,
+    ) -> Result<NamespaceInfo> {
+        let NamespaceRow { name, request, authorization_rules: old, .. } = self.known(name)?;
+        settle(&old, &mut authorization_rules, self.router.local.clock.now());
+        self.changed(CatalogCommand::UpdateNamespace { request, name, authorization_rules }).await
+    }
+
+    /// NS-6: true once it is gone with all that was in it; false if that takes longer than a request may: it goes on,
+    /// and whoever asks again waits on.
+    ///
+    /// # Errors
+    /// There is none of that name; or it has entities, and `force` is not said.
+    pub async fn delete(self, name: &str, force: bool) -> Result<bool> {
+        let NamespaceRow { name, request, .. } = self.known(name)?;
+        let delete = CatalogCommand::DeleteNamespace { request, name, force };
+        let NamespaceInfo { row, .. } = self.changed(delete).await?;
+        let deadline = self.router.deadline();
+        match finish_deletion(self.router, &row, deadline).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.refusal().is_some() || Instant::now() < deadline => Err(error),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Whether there is one.
+    pub(super) fn is_known(self, namespace: &Namespace) -> bool {
+        self.row(namespace).is_some()
+    }
+
+    /// What whoever knows a key may do in a namespace, where `node` says it for the default one (NS-7, NS-8).
+    pub(super) fn keyring(self, namespace: &Namespace, node: &Keyring) -> Keyring {
+        let (router, own) = (self.router.clone(), namespace.clone());
+        let hosts = Arc::new(move |host: &str| Namespaces::new(&router).of_host(host) == own);
+        match namespace.is_default() {
+            true => node.for_hosts(hosts),
+            false => node.beside(self.keys(namespace, node), hosts),
+        }
+    }
+
+    /// NS-7: the namespace's own, and those of the cluster's operators.
+    pub(super) fn keys(self, namespace: &Namespace, node: &Keyring) -> Vec<AccessKey> {
+        let row = self.row(namespace);
+        let rules = row.map(|row| row.authorization_rules).unwrap_or_default();
+        let own = rules.into_iter().map(|rule| namespace_key(rule, namespace));
+        let node = node.current();
+        let of_operators = node.iter().filter(|key| key.rights.operate && key.scope.is_empty());
+        own.chain(of_operators.cloned()).collect()
+    }
+
+    fn row(self, namespace: &Namespace) -> Option<NamespaceRow> {
+        let key = Key::Namespace(namespace.as_str().to_owned());
+        match self.router.local.catalog().get(&key) {
+            Some(Row::Namespace(row)) => Some(*row),
+            _ => None,
+        }
+    }
+
+    fn known(self, name: &str) -> Result<NamespaceRow> {
+        let namespace = Namespace::named(name).map_err(|refusal| Error::new(refusal, ""))?;
+        if namespace.is_default() {
+            let why = "the default namespace is always there; its keys stand in the configuration";
+            return Err(Error::new(Refusal::InvalidOperation { why }, ""));
+        }
+        self.row(&namespace).ok_or_else(|| missing(namespace.as_str()))
+    }
+
+    /// NS-2: who reaches a node by its host means the default namespace.
+    fn check_no_host(self, name: &str) -> Result<()> {
+        let nodes = catalog::nodes(&self.router.local.catalog());
+        for (node, row) in nodes {
+            let addresses = [&row.peer_address, &row.grpc_address, &row.http_address];
+            let label = |address: &String| {
+                address.split(['.', ':']).next().is_some_and(|it| it.eq_ignore_ascii_case(name))
+            };
+            if addresses.into_iter().any(label) {
+                let why = format!(
+                    "'{name}' is how the host of node {node} is called, by which clients mean the default \
+                     namespace; choose another name"
+                );
+                return Err(Error::new(Refusal::Argument { what: WHAT, why }, ""));
+            }
+        }
+        Ok(())
+    }
+
+    async fn changed(self, command: CatalogCommand) -> Result<NamespaceInfo> {
+        let asked = Catalog::new(self.router).ask(command, "", self.router.deadline()).await?;
+        let Outcome::Catalog(CatalogOutcome::Namespace(row)) = asked else {
+            return Err(unexpected(&asked, "".into()));
+        };
+        self.heard(&row).await;
+        Ok(NamespaceInfo { entities: entities(&self.router.local.catalog(), &row.name), row })
+    }
+
+    /// Waits until all nodes that answer have applied a change, or for as long as one that lives takes.
+    async fn heard(self, row: &NamespaceRow) {
+        let (router, until) = (self.router, Instant::now() + HEARD_WITHIN);
+        let mut pause = PAUSE_MIN;
+        let key = Key::Namespace(row.name.clone());
+        let is_here = || match router.local.catalog().get(&key) {
+            Some(Row::Namespace(here)) => *here == *row || here.modified_at > row.modified_at,
+            _ => false,
+        };
+        while !is_here() && router.wait(&mut pause, until).await {}
+        let Some(applied) = router.local.replication.applied(GroupId::CATALOG) else { return };
+        let nodes = catalog::nodes(&router.local.catalog());
+        for node in nodes.into_keys().filter(|node| *node != router.local.id) {
+            let is_behind = async || {
+                let report = router.links.report(node).await;
+                let groups = report.iter().flat_map(|report| &report.groups);
+                let of_catalog = groups.filter(|group| group.id == GroupId::CATALOG);
+                of_catalog.filter_map(|group| group.applied).any(|there| there < applied)
+            };
+            while is_behind().await && router.wait(&mut pause, until).await {}
+        }
+    }
+}
+
+fn missing(name: &str) -> Error {
+    let why = format!("there is none called '{name}'; 'mayfly namespace list' shows them");
+    Error::new(Refusal::Argument { what: WHAT, why }, "")
+}
+
+/// What an `Access` is for clients of a namespace.
+pub(super) fn access_in(
+    namespaces: Namespaces<'_>,
+    namespace: &Namespace,
+    node: &Access,
+) -> Access {
+    match node {
+        Access::Anyone => Access::Anyone,
+        Access::Keys(ring) => Access::Keys(namespaces.keyring(namespace, ring)),
+    }
+}
+
+/// Queues and topics of a namespace.
+fn entities(rows: &impl Rows, name: &str) -> u32 {
+    let Ok(namespace) = Namespace::named(name) else { return 0 };
+    let prefix = namespace.prefix();
+    let (from, to) =
+        (Key::Directory(prefix.clone()), Key::Directory(format!("{prefix}{}", char::MAX)));
+    let mut count = 0;
+    rows.scan(&from, &to, &mut |_, row| {
+        if let Row::Directory(DirectoryRow {
+            kind: EntityKind::Queue | EntityKind::Topic, ..
+        }) = row
+        {
+            count += 1;
+        }
+        ControlFlow::Continue(())
+    });
+    count
+}
+
+/// NS-6: deletes all that is in a namespace that is to go, and then that. Whoever finds it unfinished goes on.
+async fn finish_deletion(router: &Router, row: &NamespaceRow, deadline: Instant) -> Result<()> {
+    let refused = |refusal: Refusal| Error::new(refusal, "");
+    let prefix = Namespace::named(&row.name).map_err(refused)?.prefix();
+    for kind in [EntityKind::Queue, EntityKind::Topic] {
+        loop {
+            let catalog = Catalog::new(router);
+            let (rows, _) = catalog.names(kind, None, &prefix, PAGE, deadline).await?;
+            if rows.is_empty() {
+                break;
+            }
+            let deleted = rows.into_iter().map(|row| delete_entity(router, row, deadline));
+            let mut deleted = stream::iter(deleted).buffer_unordered(AT_ONCE_MAX);
+            while let Some(result) = deleted.next().await {
+                result?;
+            }
+        }
+    }
+    let (request, name) = (row.request, row.name.clone());
+    let gone = CatalogCommand::NamespaceDeleted { request, name };
+    Catalog::new(router).propose(gone, "", deadline).await.map(drop)
+}
+
+async fn delete_entity(router: &Router, row: DirectoryRow, deadline: Instant) -> Result<()> {
+    let delete = CatalogCommand::Delete { name: row.name.clone() };
+    match Catalog::new(router).propose(delete, &row.name, deadline).await {
+        Ok(Some((row, _))) => Intents::new(router).finish_deletion(&row, deadline).await,
+        Ok(None) => Ok(()),
+        Err(error) if matches!(error.refusal(), Some(Refusal::EntityNotFound { .. })) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Goes on with the deletions of namespaces that stand; whether there were any.
+pub(crate) async fn finish_deletions(router: &Arc<Router>) -> bool {
+    let standing = Namespaces::new(router).list().into_iter().filter(|info| !info.row.is_ready());
+    let standing: Vec<NamespaceInfo> = standing.collect();
+    for NamespaceInfo { row, .. } in &standing {
+        match finish_deletion(router, row, router.deadline()).await {
+            Ok(()) => tracing::info!(namespace = row.name, "namespace deleted"),
+            Err(error) => {
+                tracing::warn!(%error, namespace = row.name, "cannot delete all of a namespace yet")
+            }
+        }
+    }
+    !standing.is_empty()
+}
