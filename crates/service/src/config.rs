@@ -94,6 +94,9 @@ pub struct ProposerConfig {
     /// Most proposals under way before one that is not full waits for company. Default 1: the
     /// first request of a quiet group goes at once, a busy group fills its entries.
     pub partial_proposals_max: usize,
+    /// How long one that is not full waits for company at most, from the beginning of the one before, while more
+    /// clients are expected. Default 4 ms; zero begins each as soon as the one before has ended.
+    pub pause_max: Duration,
     /// An entry with this many bytes is full. Default 256 KiB.
     pub entry_bytes_full: usize,
     /// An entry with this many messages stored, taken or settled is full. Default 256.
@@ -171,6 +174,7 @@ impl Default for ProposerConfig {
         ProposerConfig {
             proposals_max: 4,
             partial_proposals_max: 1,
+            pause_max: Duration::from_millis(4),
             entry_bytes_full: 256 * 1024,
             entry_messages_full: 256,
         }

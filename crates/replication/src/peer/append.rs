@@ -13,7 +13,7 @@ use openraft::errors::{NetworkError, RPCError};
 use openraft::raft::{AppendEntriesRequest, StreamAppendError, StreamAppendResult};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tonic::Streaming;
 
 use super::connection::Peer;
@@ -28,6 +28,9 @@ use crate::raft::{TypeConfig, record};
 const SILENCE_MAX: Duration = Duration::from_secs(8);
 /// A stream is opened before anything is waited for, so this is only the way there and back.
 const OPEN_MAX: Duration = Duration::from_secs(2);
+/// That entries are committed goes to a follower with the next ones, or by itself after so long: it has nobody to answer
+/// meanwhile, and a request by itself takes as much of both nodes as one with entries.
+const COMMIT_WAITS_MAX: Duration = Duration::from_millis(20);
 
 type Appended = Result<StreamAppendResult<TypeConfig>, RPCError<TypeConfig>>;
 
@@ -71,6 +74,11 @@ impl Lane {
         // asks for a stream: opened without a request, streams would be tried without a pause.
         let Some(first) = requests.next().await else { return Ok(stream::empty().boxed()) };
         let requests = stream::iter([first]).chain(requests);
+        let requests = match self.group {
+            // Every node reads its own copy of the catalog, and what was just created is looked for there.
+            GroupId::CATALOG => requests.boxed(),
+            _ => commits_along(requests).boxed(),
+        };
         let window = Arc::new(Window::new(self.window_bytes));
         let outgoing = outgoing(self, requests, window.clone());
         let mut client = peer.log.clone();
@@ -82,6 +90,33 @@ impl Lane {
         peer.accepted();
         Ok(incoming(peer, replies, window).boxed())
     }
+}
+
+/// Lets a request without entries wait for one with some, which takes its place. Raft takes an answer for one to
+/// all requests before.
+fn commits_along<S>(
+    requests: S,
+) -> impl Stream<Item = AppendEntriesRequest<TypeConfig>> + Send + 'static
+where
+    S: Stream<Item = AppendEntriesRequest<TypeConfig>> + Send + Unpin + 'static,
+{
+    stream::unfold(requests, |mut requests| async move {
+        let mut request = requests.next().await?;
+        if request.entries.is_empty() {
+            let mut waits = pin!(sleep(COMMIT_WAITS_MAX));
+            while request.entries.is_empty() {
+                tokio::select! {
+                    biased;
+                    next = requests.next() => match next {
+                        Some(next) => request = next,
+                        None => break,
+                    },
+                    () = &mut waits => break,
+                }
+            }
+        }
+        Some((request, requests))
+    })
 }
 
 fn silent() -> RPCError<TypeConfig> {
@@ -231,8 +266,10 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
+    use futures::channel::mpsc;
 
     use super::*;
+    use crate::raft::{Entry, LogId, Payload, Vote};
 
     #[test]
     fn a_full_window_waits_for_an_acknowledgement() {
@@ -243,6 +280,56 @@ mod tests {
         assert!(window.room().now_or_never().is_none());
         window.acknowledged(now);
         assert!(window.room().now_or_never().is_some());
+    }
+
+    fn request(committed: u64, entries: usize) -> AppendEntriesRequest<TypeConfig> {
+        let blank = |index| Entry { log_id: log_id(index), payload: Payload::Blank };
+        AppendEntriesRequest {
+            vote: Vote::new_committed(1, 1),
+            prev_log_id: None,
+            entries: (1..=entries as u64).map(blank).collect(),
+            leader_commit: Some(log_id(committed)),
+        }
+    }
+
+    fn log_id(index: u64) -> LogId {
+        record::log_id(1, 1, index)
+    }
+
+    #[tokio::test]
+    async fn a_commit_goes_with_the_next_entries_or_after_a_while() {
+        let (send, receive) = mpsc::unbounded();
+        let mut sent = pin!(commits_along(receive));
+        let told = |request: Option<AppendEntriesRequest<TypeConfig>>| {
+            let request = request.expect("the stream goes on");
+            let committed = request.leader_commit.map(|id| id.index);
+            (committed.unwrap_or_default(), request.entries.len())
+        };
+        let give = |request| send.unbounded_send(request).expect("the stream goes on");
+
+        give(request(1, 2));
+        assert_eq!(sent.next().now_or_never().map(told), Some((1, 2)), "entries wait for nothing");
+        for (committed, entries) in [(2, 0), (3, 0), (3, 1), (4, 1)] {
+            give(request(committed, entries));
+        }
+        assert_eq!(sent.next().now_or_never().map(told), Some((3, 1)), "a commit goes along");
+        assert_eq!(sent.next().now_or_never().map(told), Some((4, 1)));
+
+        let began = Instant::now();
+        give(request(5, 0));
+        assert!(sent.next().now_or_never().is_none(), "it waits");
+        give(request(6, 0));
+        assert_eq!(told(sent.next().await), (6, 0), "the newest goes by itself");
+        assert!(began.elapsed() >= COMMIT_WAITS_MAX, "after {:?}", began.elapsed());
+
+        give(request(7, 0));
+        drop(send);
+        assert_eq!(
+            sent.next().now_or_never().map(told),
+            Some((7, 0)),
+            "nothing is lost at the end"
+        );
+        assert!(sent.next().await.is_none());
     }
 
     #[test]

@@ -8,6 +8,7 @@
 mod answers;
 mod idle;
 mod leadership;
+mod pace;
 mod proposals;
 mod receivers;
 
@@ -24,6 +25,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use self::leadership::Leading;
+use self::pace::Pace;
 use self::proposals::Decided;
 use crate::clock::Clock;
 use crate::config::{IdleConfig, ProposerConfig};
@@ -176,19 +178,22 @@ impl Driver {
     /// When there is something to do although nothing comes in.
     fn wake_at(&mut self) -> Option<Instant> {
         let leading = self.leading.as_mut()?;
-        if let Some(pause) = leading.pause_until {
-            return Some(pause);
+        if let Some(until) = leading.turned_down_until {
+            return Some(until);
         }
         if self.proposals.len() >= self.config.partial_proposals_max {
             return None; // The next decided proposal asks again.
         }
+        let paused_until = leading.paused_until();
         let engine = &mut leading.engine;
         let due = [engine.next_deadline(), engine.next_look(), engine.next_forward_task()];
         let due = due.into_iter().chain([leading.beat_at()]);
-        let due = due.flatten().min()?;
-        let wait_ms = due.since(leading.clock_now()).0;
-        // The wheel may hold deadlines years away; tokio's must not overflow.
-        Some(Instant::now() + Duration::from_millis(wait_ms.min(60_000)))
+        let due = due.flatten().min().map(|due| {
+            let wait_ms = due.since(leading.clock_now()).0;
+            // The wheel may hold deadlines years away; tokio's must not overflow.
+            Instant::now() + Duration::from_millis(wait_ms.min(60_000))
+        });
+        due.into_iter().chain(paused_until).min()
     }
 
     async fn input(&mut self, input: Input) {
@@ -273,8 +278,9 @@ impl Driver {
         let (Some(term), true) = (self.term, self.may_stamp) else { return };
         let (epoch, group, rows) = (self.epochs + 1, self.group.clone(), self.rows.clone());
         let (clock, reattach) = (self.clock.clone(), self.idle.reattach);
+        let pace = Pace::new(self.config.pause_max);
         let rebuilt = tokio::task::spawn_blocking(move || {
-            Leading::rebuild(epoch, group, rows, clock, reattach)
+            Leading::rebuild(epoch, group, rows, clock, reattach, pace)
         });
         let Ok(leading) = rebuilt.await else { return }; // The runtime is going down.
         let timers = leading.engine.timer_count();

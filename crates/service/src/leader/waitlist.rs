@@ -66,6 +66,11 @@ impl Waitlist {
         self.items.is_empty()
     }
 
+    /// Messages that what waits stores, takes or settles.
+    pub fn messages(&self) -> usize {
+        self.weight.messages
+    }
+
     /// Whether what waits fills an entry.
     pub fn full(&self, config: &ProposerConfig) -> bool {
         is_full(self.weight, config)

@@ -11,6 +11,7 @@ use domain::{
 use engine::{Engine, EngineOptions};
 use replication::GroupRows;
 
+use super::pace::Pace;
 use super::receivers::receivable;
 use crate::clock::Clock;
 use crate::config::ProposerConfig;
@@ -40,7 +41,8 @@ pub(super) struct Leading {
     /// The feature level that the log has reached, or a lower one.
     level: u32,
     /// Proposals were turned down although this node leads: not before this.
-    pub pause_until: Option<Instant>,
+    pub turned_down_until: Option<Instant>,
+    pub pace: Pace,
 }
 
 /// A proposal under way.
@@ -49,6 +51,8 @@ pub(super) struct Proposal {
     pub commands: Vec<Command>,
     pub slots: Vec<Slot>,
     pub started: Instant,
+    /// Others might have joined it.
+    pub is_partial: bool,
 }
 
 /// There is nothing to go on with unless all nodes understood it.
@@ -64,6 +68,7 @@ impl Leading {
         rows: GroupRows,
         clock: Arc<Clock>,
         reattach: Duration,
+        pace: Pace,
     ) -> Leading {
         let engine = Engine::rebuild(&rows, EngineOptions::default());
         let meta = domain::meta(&rows);
@@ -81,7 +86,8 @@ impl Leading {
             last_at: meta.last_at,
             offset: meta.clock_offset,
             level: meta.level,
-            pause_until: None,
+            turned_down_until: None,
+            pace,
         }
     }
 
@@ -100,6 +106,7 @@ impl Leading {
         let to = command.facts().sends_to();
         let copies = to.map_or(1, |entity| self.engine.copies_max(entity));
         self.waitlist.push_copied(command, slot, copies);
+        self.pace.came(Instant::now());
     }
 
     /// Refuses what the log would have taken. Where its caller counts (SEND-8) the log is told, or
@@ -153,6 +160,16 @@ impl Leading {
         }
     }
 
+    /// Until when what waits is to wait for more. What is due waits for nobody.
+    pub fn paused_until(&mut self) -> Option<Instant> {
+        let now = self.clock_now();
+        let is_due = self.engine.next_deadline().is_some_and(|due| due <= now);
+        if is_due || self.waitlist.is_empty() {
+            return None;
+        }
+        self.pace.pause(self.waitlist.messages(), Instant::now())
+    }
+
     /// The next entry: what is due, then what was asked for, then what credit justifies with that.
     pub fn next_proposal(&mut self, now: Timestamp, config: &ProposerConfig) -> Option<Proposal> {
         let mut commands = self.engine.poll(now);
@@ -192,7 +209,8 @@ impl Leading {
             commands.insert(0, Command::ReachLevel { level });
             slots.insert(0, Slot::Limit);
         }
-        Some(Proposal { epoch: self.epoch, commands, slots, started: Instant::now() })
+        let (epoch, started) = (self.epoch, Instant::now());
+        Some(Proposal { epoch, commands, slots, started, is_partial: true })
     }
 
     /// Whether the log goes by the rules of a lower level than the cluster has. It is told with whatever comes next,

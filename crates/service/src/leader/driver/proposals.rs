@@ -27,23 +27,27 @@ impl Driver {
     pub(super) fn propose(&mut self) {
         while self.proposals.len() < self.config.proposals_max {
             let Some(leading) = &mut self.leading else { return };
-            if leading.pause_until.is_some_and(|until| Instant::now() < until) {
+            if leading.turned_down_until.is_some_and(|until| Instant::now() < until) {
                 return;
             }
-            leading.pause_until = None;
+            leading.turned_down_until = None;
             let full = leading.waitlist.full(&self.config);
-            if !full && self.proposals.len() >= self.config.partial_proposals_max {
+            let waits = self.proposals.len() >= self.config.partial_proposals_max;
+            if !full && (waits || leading.paused_until().is_some()) {
                 return;
             }
-            let now = leading.now();
+            let (now, messages) = (leading.now(), leading.waitlist.messages());
             let Some(proposal) = leading.next_proposal(now, &self.config) else {
                 return;
             };
             leading.last_at = now;
+            if !full {
+                leading.pace.begin(messages, proposal.started);
+            }
             let entry = Entry { at: now, seed: rand::random(), commands: proposal.commands };
             let bytes = wire::encode_entry(&entry);
             metric::proposed(proposal.slots.len());
-            let proposal = Proposal { commands: entry.commands, ..proposal };
+            let proposal = Proposal { commands: entry.commands, is_partial: !full, ..proposal };
             // Submitted here and now: the call enqueues, only its result is waited for.
             let result = self.replication.propose(self.group.id, bytes);
             self.proposals.push_back(Box::pin(async move {
@@ -75,7 +79,7 @@ impl Driver {
     fn hand_back(&mut self, proposal: Proposal, error: ProposeError) {
         let mut leading = self.leading.as_mut().filter(|leading| leading.epoch == proposal.epoch);
         if let Some(leading) = &mut leading {
-            leading.pause_until = Some(Instant::now() + TURNED_DOWN_PAUSE);
+            leading.turned_down_until = Some(Instant::now() + TURNED_DOWN_PAUSE);
         }
         let mut timers = false;
         let failed = |command| match error {
@@ -124,8 +128,14 @@ impl Driver {
 
     /// Gives every caller its outcome.
     fn hand_out(&mut self, proposal: Proposal, outcomes: Vec<Outcome>) {
-        metric::committed(proposal.started.elapsed());
-        let current = self.leading.as_ref().is_some_and(|leading| leading.epoch == proposal.epoch);
+        let took = proposal.started.elapsed();
+        metric::committed(took);
+        let current = self.leading_in(proposal.epoch).map(|leading| {
+            if proposal.is_partial {
+                leading.pace.end(took, Instant::now());
+            }
+        });
+        let current = current.is_some();
         let mut timers = Vec::new();
         let items = proposal.slots.into_iter().zip(proposal.commands).zip(outcomes);
         for ((slot, command), outcome) in items {
