@@ -9,9 +9,13 @@ use domain::GroupId;
 use replication::GroupStatus;
 use tokio::time::Instant;
 
-/// A node must have kept up for so long before it is given a group: one that comes and goes would
-/// cost an interruption each time.
+/// A node must have kept up for so long before it is given a group, and a group have been led here: what comes and goes
+/// costs an interruption each time.
 const STEADY: Duration = Duration::from_secs(5);
+/// A node that has fallen silent more than once must have kept up for twice as long each time, and so long at the most.
+const STEADY_MAX: Duration = Duration::from_secs(300);
+/// A node that has not been silent for so long is one that never was.
+const SILENCES_FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 /// A node that has not answered for this long does not keep up.
 const HEARD_MS_MAX: u64 = 1_000;
 /// Nor does one whose log is this many entries behind.
@@ -22,8 +26,43 @@ const DIFFERENCE_MIN: usize = 2;
 /// Decides which leadership to hand over, one at a time.
 #[derive(Default)]
 pub(crate) struct LeadershipBalance {
-    /// Since when each other node has kept up with every group led here.
-    steady_since: BTreeMap<u64, Instant>,
+    /// How each other node has done, by what the groups led here know of it.
+    records: BTreeMap<u64, Record>,
+    /// Since when each group is led here, and in which term.
+    led_since: BTreeMap<GroupId, (u64, Instant)>,
+}
+
+/// What is remembered of a node.
+#[derive(Default)]
+struct Record {
+    /// It has kept up with every group led here since then.
+    steady_since: Option<Instant>,
+    is_silent: bool,
+    silences: u32,
+    last_silent: Option<Instant>,
+}
+
+impl Record {
+    fn note(&mut self, is_silent: bool, keeps_up: bool, now: Instant) {
+        if self.last_silent.is_some_and(|at| now - at >= SILENCES_FORGOTTEN_AFTER) {
+            (self.silences, self.last_silent) = (0, None);
+        }
+        if is_silent {
+            self.silences += u32::from(!self.is_silent);
+            self.last_silent = Some(now);
+        }
+        self.is_silent = is_silent;
+        self.steady_since = match keeps_up {
+            true => self.steady_since.or(Some(now)),
+            false => None,
+        };
+    }
+
+    fn is_steady(&self, now: Instant) -> bool {
+        let doublings = self.silences.saturating_sub(1);
+        let steady = STEADY.saturating_mul(2_u32.saturating_pow(doublings)).min(STEADY_MAX);
+        self.steady_since.is_some_and(|since| now - since >= steady)
+    }
 }
 
 impl LeadershipBalance {
@@ -48,11 +87,11 @@ impl LeadershipBalance {
         // Its word may be a second old, and what is seen here not all.
         let said = |node: u64| led.get(&node).copied().unwrap_or(0);
         let count = |node: u64| counts.get(&node).copied().unwrap_or(0).max(said(node));
-        let ready = |node: u64| {
-            let since = self.steady_since.get(&node);
-            since.is_some_and(|since| now.duration_since(*since) >= STEADY)
+        let ready = |node: u64| self.records.get(&node).is_some_and(|node| node.is_steady(now));
+        let settled = |group: &&&GroupStatus| {
+            self.led_since.get(&group.id).is_some_and(|(_, since)| now - *since >= STEADY)
         };
-        let moves = own.iter().flat_map(|group| {
+        let moves = own.iter().filter(settled).flat_map(|group| {
             let others = group.voters.iter().filter(|node| **node != here && ready(**node));
             others.map(|node| (group.id, *node))
         });
@@ -61,25 +100,39 @@ impl LeadershipBalance {
     }
 
     fn watch(&mut self, here: u64, led: &[&GroupStatus], unfit: &BTreeSet<u64>, now: Instant) {
-        let mut keeping_up: BTreeMap<u64, bool> = BTreeMap::new();
+        let mut since = std::mem::take(&mut self.led_since);
+        for group in led {
+            let known = since.remove(&group.id).filter(|(term, _)| *term == group.term);
+            self.led_since.insert(group.id, known.unwrap_or((group.term, now)));
+        }
+        // Of each: heard by some group, and keeps up with all.
+        let mut seen: BTreeMap<u64, (bool, bool)> = BTreeMap::new();
         for group in led {
             for node in group.voters.iter().filter(|node| **node != here) {
-                let fit = !unfit.contains(node);
-                *keeping_up.entry(*node).or_insert(fit) &= keeps_up(group, *node);
+                let (is_heard, keeps) = seen.entry(*node).or_insert((false, !unfit.contains(node)));
+                *is_heard |= hears(group, *node);
+                *keeps &= keeps_up(group, *node);
             }
         }
-        self.steady_since.retain(|node, _| keeping_up.get(node) == Some(&true));
-        for (node, _) in keeping_up.into_iter().filter(|(_, keeps_up)| *keeps_up) {
-            self.steady_since.entry(node).or_insert(now);
+        for (node, record) in &mut self.records {
+            if !seen.contains_key(node) {
+                record.steady_since = None;
+            }
+        }
+        for (node, (is_heard, keeps_up)) in seen {
+            self.records.entry(node).or_default().note(!is_heard, keeps_up, now);
         }
     }
 }
 
+fn hears(group: &GroupStatus, node: u64) -> bool {
+    group.heard_ms.get(&node).copied().flatten().is_some_and(|ms| ms <= HEARD_MS_MAX)
+}
+
 /// Whether a node has what a group led here has, or nearly, and answers.
 pub(crate) fn keeps_up(group: &GroupStatus, node: u64) -> bool {
-    let heard = group.heard_ms.get(&node).copied().flatten();
     let matched = group.matched.get(&node).copied().flatten();
-    heard.is_some_and(|ms| ms <= HEARD_MS_MAX)
+    hears(group, node)
         && matched.is_some_and(|matched| {
             group.last_log.unwrap_or_default().saturating_sub(matched) <= LAG_MAX
         })
@@ -184,5 +237,47 @@ mod tests {
             assert_eq!(look(&groups, &fit, STEADY), None);
             assert_eq!(look(&groups, &fit, 2 * STEADY), Some((GroupId(1), 2)));
         }
+    }
+
+    #[test]
+    fn a_leadership_that_just_came_stays_for_a_while() {
+        let (none, fit) = (BTreeMap::new(), BTreeSet::new());
+        let (mut balance, start) = (LeadershipBalance::default(), Instant::now());
+        let mut look =
+            |groups: &[GroupStatus], at| balance.look(HERE, groups, &fit, &none, start + at);
+        let before = [group(1, 1), group(2, 2), group(3, 3)];
+        assert_eq!(look(&before, Duration::ZERO), None);
+        assert_eq!(look(&before, 2 * STEADY), None);
+        // Node 3 has lost its group to this one, which had one before that may go at once.
+        let mut after = [group(1, 1), group(2, 2), group(3, 1), group(4, 1)];
+        after[0].term = 2;
+        assert_eq!(look(&after, 3 * STEADY), None, "the first is in another term");
+        assert_eq!(look(&after, 4 * STEADY - Duration::from_millis(1)), None);
+        assert_eq!(look(&after, 4 * STEADY), Some((GroupId(1), 3)));
+    }
+
+    /// By how long a node must have kept up after its so many-th silence.
+    #[test]
+    fn who_dies_again_and_again_waits_longer_each_time() {
+        let (none, fit) = (BTreeMap::new(), BTreeSet::new());
+        let groups = [group(1, 1), group(2, 1), group(3, 3)];
+        let mut silent = groups.clone();
+        silent.iter_mut().for_each(|group| _ = group.heard_ms.insert(2, None));
+        let (mut balance, mut now) = (LeadershipBalance::default(), Instant::now());
+        let second = Duration::from_secs(1);
+        for wait in [5, 5, 10, 20, 40, 80, 160, 300, 300] {
+            let mut seconds = 0;
+            while balance.look(HERE, &groups, &fit, &none, now).is_none() {
+                (now, seconds) = (now + second, seconds + 1);
+            }
+            assert_eq!(seconds, wait);
+            assert_eq!(balance.look(HERE, &silent, &fit, &none, now), None);
+            now += second;
+            assert_eq!(balance.look(HERE, &silent, &fit, &none, now), None, "one silence");
+            now += second;
+        }
+        now += SILENCES_FORGOTTEN_AFTER;
+        assert_eq!(balance.look(HERE, &groups, &fit, &none, now), None);
+        assert!(balance.look(HERE, &groups, &fit, &none, now + STEADY).is_some(), "forgotten");
     }
 }
