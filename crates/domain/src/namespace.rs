@@ -47,8 +47,12 @@ impl Namespace {
     /// # Errors
     /// ERR-1: nothing can have that name, in no namespace.
     pub fn qualify(&self, name: &str) -> Result<QualifiedName, Refusal> {
-        match name.contains([BEFORE, BEHIND]) {
-            true => Err(Refusal::EntityNotFound { name: name.to_owned() }),
+        if name.contains([BEFORE, BEHIND]) {
+            return Err(Refusal::EntityNotFound { name: name.to_owned() });
+        }
+        // Asked with every request.
+        match self.is_default() {
+            true => Ok(QualifiedName::known(name)),
             false => Ok(QualifiedName::known(&format!("{}{name}", self.prefix()))),
         }
     }
