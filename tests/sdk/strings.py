@@ -34,16 +34,23 @@ PARTS = ("client", "administration", "websocket")
 class String:
     kind: str
     name: str
-    # In the place of an entity's name stands `{queue}`. None: what the broker gives out for it.
+    # In the place of an entity's name stands `{queue}`. None: what the broker gives out.
     template: str | None
     parts: tuple[str, ...] = PARTS
+    is_of_other_namespace: bool = False
 
     def queue(self, sdk: Sdk) -> str:
         """For an SDK alone, as SDKs run beside each other."""
         return f"{self.name}-{sdk.name}"
 
-    def text(self, sdk: Sdk, of_entity: str) -> str:
-        return self.template.format(queue=self.queue(sdk)) if self.template else of_entity
+    def text(self, sdk: Sdk, broker: Broker, of_other_namespace: str) -> str:
+        """With its queue, which the broker makes where the string is to find it and nowhere else."""
+        queue = self.queue(sdk)
+        if self.is_of_other_namespace:
+            broker.create_queue_in_namespace(queue)
+            return of_other_namespace
+        of_entity = broker.create_queue(queue)
+        return self.template.format(queue=queue) if self.template else of_entity
 
 
 def strings() -> Iterator[String]:
@@ -65,6 +72,8 @@ def strings() -> Iterator[String]:
     yield String("entity", "entity", f"{text};EntityPath={{queue}}")
     # A key that opens nothing but the entity, which the broker draws.
     yield String("entity's key", "entity-key", None, ("client", "websocket"))
+    # Whose host chooses it (NS-5), and whose key is its own.
+    yield String("another namespace", "other-namespace", None, is_of_other_namespace=True)
 
 
 @dataclass(frozen=True)
@@ -134,9 +143,10 @@ def run(ready: Ready, mayfly: Path, directory: Path, chosen: Sequence[String]) -
         with Broker(mayfly, directory, command) as broker, ThreadPoolExecutor(AT_ONCE) as programs:
             env = env or trust(directory, (installed.trusted for _, installed in having))
             pending = []
+            of_other_namespace = broker.create_namespace()
             for string, (sdk, installed) in itertools.product(tried, having):
                 queue = string.queue(sdk)
-                text = string.text(sdk, broker.create_queue(queue))
+                text = string.text(sdk, broker, of_other_namespace)
                 told = (text, queue, string.parts, env)
                 pending.append((sdk, string, programs.submit(outcomes, installed, *told)))
             for sdk, string, outcome in pending:

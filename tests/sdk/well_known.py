@@ -18,9 +18,12 @@ READY_MAX = 60  # Seconds a broker may take to start.
 SCRIPT_MAX = 600  # Seconds a script of such tests may take.
 KEY = "SAS_KEY_VALUE"
 NAMESPACE = "contoso.servicebus.windows.net"
+# The host of a namespace beside the default one, and what that is called.
+OTHER = "fabrikam.servicebus.windows.net"
+OTHER_NAME = "fabrikam"
 # An address of a local network, as `192.168.y.z` in Microsoft's pages.
 LAN = "192.168.17.4"
-NAMES = ("servicebus-emulator", "host.docker.internal", NAMESPACE)
+NAMES = ("servicebus-emulator", "host.docker.internal", NAMESPACE, OTHER)
 
 # Both take everything on every port that an SDK makes of a string: 5672 and 5300 of the emulator, 5671
 # and 443 of Azure, and 80.
@@ -83,6 +86,17 @@ class Broker:
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
         return done.stdout
+
+    def create_namespace(self) -> str:
+        """The connection string of a namespace beside the default one."""
+        self._ask("namespace", "create", OTHER_NAME)
+        shown = json.loads(self._ask("namespace", "show", OTHER_NAME, "--keys", "--json"))
+        (rule,) = shown["authorization_rules"]
+        key = f"SharedAccessKeyName={rule['name']};SharedAccessKey={rule['primary_key']}"
+        return f"Endpoint=sb://{OTHER}/;{key}"
+
+    def create_queue_in_namespace(self, name: str) -> None:
+        self._ask("queue", "create", name, "--namespace", OTHER_NAME)
 
     def create_queue(self, name: str) -> str:
         """The connection string that Azure's portal would give out for it."""
