@@ -100,7 +100,8 @@ fn commits_along<S>(
 where
     S: Stream<Item = AppendEntriesRequest<TypeConfig>> + Send + Unpin + 'static,
 {
-    stream::unfold(requests, |mut requests| async move {
+    // Raft's stream may not be asked again once it has ended, and its end is met while a request waits.
+    stream::unfold(requests.fuse(), |mut requests| async move {
         let mut request = requests.next().await?;
         if request.entries.is_empty() {
             let mut waits = pin!(sleep(COMMIT_WAITS_MAX));
@@ -299,7 +300,11 @@ mod tests {
     #[tokio::test]
     async fn a_commit_goes_with_the_next_entries_or_after_a_while() {
         let (send, receive) = mpsc::unbounded();
-        let mut sent = pin!(commits_along(receive));
+        // As Raft's, which panics where it is asked for more after its end.
+        let requests = stream::unfold(receive, |mut receive: mpsc::UnboundedReceiver<_>| async {
+            Some((receive.next().await?, receive))
+        });
+        let mut sent = pin!(commits_along(requests.boxed()));
         let told = |request: Option<AppendEntriesRequest<TypeConfig>>| {
             let request = request.expect("the stream goes on");
             let committed = request.leader_commit.map(|id| id.index);
