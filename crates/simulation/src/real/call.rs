@@ -15,7 +15,7 @@ use super::watch::Watch;
 use crate::random::Random;
 
 /// Without an answer for so long, the outcome is unknown.
-const PATIENCE_MS: u64 = 4_000;
+pub(super) const PATIENCE_MS: u64 = 4_000;
 
 /// What a client has to do with.
 pub struct Around<'a> {

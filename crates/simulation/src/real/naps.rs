@@ -2,6 +2,7 @@
 //! for whoever asks.
 
 use super::GROUP;
+use super::call::PATIENCE_MS;
 use super::cluster::RealCluster;
 use super::node::RealNode;
 use crate::report::Broken;
@@ -10,8 +11,9 @@ use crate::report::Broken;
 const SLEEP_MS: u64 = 8_000;
 /// A leader that others do not hear is replaced in this time: its lease, what they bear beyond it, and an election or two.
 const SUCCEEDED_MS: u64 = 5_000;
-/// Clients ask for so long, which is enough for an answer.
-const AWAKE_MS: u64 = 3_000;
+/// Clients ask for so long. Those that asked a leader which nobody hears any more wait for it first, for as long as they
+/// are patient; the rest is enough for an answer.
+const AWAKE_MS: u64 = PATIENCE_MS + 3_000;
 /// What is held up is longer than all that.
 const HELD_MS: u64 = 20_000;
 
