@@ -1,10 +1,11 @@
 //! When an entry begins that is not full, so that rounds follow the load.
 //!
 //! A round of the log costs as much for one message as for many. Begun as soon as the one before has ended, rounds keep a
-//! node as busy with two thousand messages a second as with ten thousand. A pause gathers more; but clients that
-//! wait for each answer send nothing meanwhile, and lose by it. So a pause lasts until all have come who can be expected:
-//! as many messages as lately waited at the most when an entry began, or nobody has come for as long as a round takes. Clients that send whether they are answered or
-//! not are always more than that: now and then a pause goes on regardless, and finds them.
+//! node as busy with two thousand messages a second as with ten thousand. A pause gathers more; but clients that wait
+//! for each answer send nothing meanwhile, and lose by it. So a pause lasts until all have come who can be expected, as
+//! many messages as lately waited at the most when an entry began; or until nobody has come for as long as a round takes.
+//! Clients that send whether they are answered or not are always more than was expected: now and then a pause goes on
+//! regardless, and finds them.
 
 use std::time::{Duration, Instant};
 
