@@ -22,6 +22,8 @@ const SOURCE: &str = "docs/internals/liveness.md";
 impl RealCluster {
     /// The group sleeps, its leader meets a fault, as it sleeps or in the moment in which it wakes, and it is asked again.
     pub fn nap(&mut self) -> Result<(), Broken> {
+        // Replicas may agree and be without a leader, whom they miss by and by.
+        self.steps(SUCCEEDED_MS)?;
         let leaders = self.report.leaders;
         self.steps(SLEEP_MS)?;
         if self.report.leaders != leaders {
