@@ -12,7 +12,8 @@ use bytes::Bytes;
 use client::v1::create_backup_response::Part;
 use client::v1::{self, QueueProperties, ReceiveMode, TopicProperties};
 use client::{
-    Client, Disposition, Message, QueuePath, ReceiverOptions, SenderOptions, subscription_path,
+    Client, ClientOptions, Disposition, Message, QueuePath, ReceiverOptions, SenderOptions,
+    subscription_path,
 };
 use mayfly_tests::{Cluster, Settings, mayfly};
 use tokio::sync::Mutex;
@@ -372,5 +373,37 @@ async fn what_is_no_backup_is_refused_and_nothing_is_made_of_it() -> anyhow::Res
         let again = again.err().context("begun twice")?.to_string();
         ensure!(again.contains("found a new cluster"), "{again}");
     }
+    Ok(())
+}
+
+/// More of them than one entry of the catalog restores.
+#[tokio::test(flavor = "multi_thread")]
+async fn ns_3_namespaces_come_back_with_what_is_in_them_and_their_keys() -> anyhow::Result<()> {
+    const NAMESPACES: usize = 101;
+    let _guard = ONE_AT_A_TIME.lock().await;
+    let within = |cluster: &Cluster, namespace: &str| {
+        let namespace = Some(namespace.to_owned());
+        let options = ClientOptions { namespace, ..ClientOptions::default() };
+        Client::with_options([cluster.addresses(1)[0]], options)
+    };
+    let (kept, namespaces) = {
+        let cluster = Cluster::start(Settings::default()).await?;
+        let client = cluster.client()?;
+        for number in 0..NAMESPACES {
+            client.create_namespace(&format!("n{number}"), None).await?;
+        }
+        for (client, body) in [(within(&cluster, "n7")?, "7"), (cluster.client()?, "1")] {
+            client.create_queue("q", QueueProperties::default()).await?;
+            client.send("q", vec![Message::new(body)]).await?;
+        }
+        (back_up(&client, &mut HashMap::new()).await?, client.namespaces().await?)
+    };
+    let cluster = Cluster::start(Settings { nodes: 1, ..Settings::default() }).await?;
+    let client = cluster.client()?;
+    restore(&client, &kept).await?;
+    ensure!(namespaces.len() == NAMESPACES, "{}", namespaces.len());
+    ensure!(client.namespaces().await? == namespaces, "they or their keys differ");
+    ensure!(drain(&within(&cluster, "n7")?, "q").await? == [7]);
+    ensure!(drain(&client, "q").await? == [1]);
     Ok(())
 }

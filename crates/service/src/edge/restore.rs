@@ -28,6 +28,8 @@ const BATCH_ROWS: usize = 1000;
 const UNDER_WAY_MAX: usize = 16;
 /// Names in one command.
 const NAMES: usize = 500;
+/// Namespaces that one entry restores: with as many rules as they may have, a megabyte.
+const NAMESPACES: usize = 100;
 
 /// A restore under way. Dropped before [`Restore::finish`] it leaves a cluster that nothing can be created in, and
 /// that nothing else can be restored into either: a new one is to be founded.
@@ -257,7 +259,7 @@ impl Restore {
             let delete = router.post(*to, Command::DeleteEntity { entity: *entity });
             finish(router.clone(), *to, delete).await?;
         }
-        for rows in self.catalog.namespaces.chunks(NAMES) {
+        for rows in self.catalog.namespaces.chunks(NAMESPACES) {
             let rows = rows.to_vec();
             let restored = CatalogCommand::RestoreNamespaces { restore, rows };
             Catalog::new(&router).ask(restored, "", router.deadline()).await?;
