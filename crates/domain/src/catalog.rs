@@ -13,7 +13,7 @@ use crate::{
 pub(crate) const FEATURE_LEVEL_FOUNDED: u32 = 1;
 /// Up to which this binary understands commands that not all versions know. Nobody proposes one of a level that
 /// a node of the cluster does not know: it could not read its log. Each level adds to the one before.
-pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_NAMESPACES;
+pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_PROFILES;
 /// From which on there are join tokens.
 pub const FEATURE_LEVEL_JOIN_TOKENS: u32 = 2;
 /// From which on the level rises by itself to what all nodes know ([`CatalogCommand::RaiseFeatureLevel`]).
@@ -39,6 +39,8 @@ pub const FEATURE_LEVEL_ARRIVAL_TIMES: u32 = 11;
 pub const FEATURE_LEVEL_ENDED_CREATIONS: u32 = 12;
 /// From which on there are namespaces beside the default one, and names in them ([`QualifiedName`](crate::QualifiedName)).
 pub const FEATURE_LEVEL_NAMESPACES: u32 = 13;
+/// From which on namespaces have profiles, and may be deleted once they are idle.
+pub const FEATURE_LEVEL_PROFILES: u32 = 14;
 
 /// Creations whose entity is gone that are remembered at the most; more in [`PRODUCER_KEPT`](crate::PRODUCER_KEPT) push the
 /// oldest out.
@@ -304,6 +306,16 @@ pub enum CatalogCommand {
     NamespaceDeleted { request: u64, name: String },
     /// Namespaces of the backup that is being restored. One that is there already is left as it is.
     RestoreNamespaces { restore: u128, rows: Vec<NamespaceRow> },
+    /// A namespace, known by the request that created it, is deleted once nobody has used it for so long; never with
+    /// `Span::MAX`. It counts as a use.
+    SetNamespaceIdle { request: u64, name: String, window: Span },
+    /// A namespace is in use, and will be until then, at most `TOUCH_LASTS` ahead.
+    UseNamespace { request: u64, name: String, until: Timestamp },
+    /// Asks whoever uses an idle namespace to say so. `Spared` if it is not idle.
+    SealNamespace { request: u64, name: String },
+    /// An idle namespace is to go with all that is in it, unless somebody used it since that was asked: check and
+    /// deed are one entry (IDLE-15). `Spared` if so.
+    DeleteIdleNamespace { request: u64, name: String },
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -44,6 +44,8 @@ pub const BATCH_DELETE_MAX: u32 = 4000;
 pub const TOKENS_MAX: usize = 1000;
 /// QUOTA-18.
 pub const SESSION_STATES_MAX: u64 = 1_000_000;
+/// IDLE-1: the shortest AutoDeleteOnIdle.
+pub const IDLE_MIN: Span = Span::from_secs(5 * 60);
 /// IDLE-14: how far ahead a `Touch` writes the last use.
 pub const TOUCH_LASTS: Span = Span::from_secs(60);
 /// A log silent for so long had no leader, if it is one of a group with temporary entities.

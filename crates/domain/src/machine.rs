@@ -34,6 +34,7 @@ mod fire;
 mod fire_locks;
 mod forward;
 mod idle;
+mod idle_namespaces;
 mod join_tokens;
 mod lifecycle;
 mod manage;
@@ -483,7 +484,12 @@ impl<'a, R: Rows> Step<'a, R> {
     }
 
     fn catalog(&mut self) -> Catalog<'_, &'a R> {
-        Catalog { at: self.at, sizes: &mut self.machine.group_sizes, view: &mut self.view }
+        Catalog {
+            at: self.at,
+            unbroken_since: self.meta.unbroken_since,
+            sizes: &mut self.machine.group_sizes,
+            view: &mut self.view,
+        }
     }
 
     /// The rules of topics, and no entity.

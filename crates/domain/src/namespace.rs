@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::qualified_name::{BEFORE, BEHIND, split};
-use crate::{AuthorizationRule, NAME_CHARS_MAX, QualifiedName, Refusal, Timestamp};
+use crate::{AuthorizationRule, NAME_CHARS_MAX, QualifiedName, Refusal, Span, Timestamp};
 
 /// Of a cluster, beside the default one (QUOTA-12).
 pub const NAMESPACES_MAX: usize = 1_000;
@@ -119,6 +119,26 @@ pub enum NamespaceState {
 impl NamespaceRow {
     pub fn is_ready(&self) -> bool {
         self.state == NamespaceState::Ready
+    }
+}
+
+/// Since when a namespace is idle that is deleted for it (NS-9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamespaceIdleRow {
+    /// As in [`NamespaceRow`].
+    pub request: u64,
+    /// For so long nobody uses it before it goes.
+    pub window: Span,
+    /// It may lie [`TOUCH_LASTS`](crate::TOUCH_LASTS) ahead: whoever uses it says so that long before.
+    pub used_until: Timestamp,
+    /// It was found idle, and whoever uses it was asked to say so: what was said before counts for nobody any more.
+    pub is_sealed: bool,
+}
+
+impl NamespaceIdleRow {
+    /// When it may go. Time without a leader of the catalog does not count, as nobody could say that he uses it.
+    pub fn due(&self, unbroken_since: Timestamp) -> Timestamp {
+        self.used_until.max(unbroken_since).plus(self.window)
     }
 }
 

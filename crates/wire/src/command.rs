@@ -286,6 +286,10 @@ choice!(CatalogCommand {
     32 => DeleteNamespace { request, name, force },
     33 => NamespaceDeleted { request, name },
     34 => RestoreNamespaces { restore, rows },
+    41 => SetNamespaceIdle { request, name, window },
+    42 => UseNamespace { request, name, until },
+    43 => SealNamespace { request, name },
+    44 => DeleteIdleNamespace { request, name },
 });
 record!(NodeRow { peer_address, grpc_address, http_address });
 record!(DirectoryRow { entity, group, name, kind, request, state });

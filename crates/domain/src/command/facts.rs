@@ -181,7 +181,11 @@ impl CatalogCommand {
             CatalogCommand::CreateNamespace { .. } => (Repeat::DoneAgain, true),
             CatalogCommand::UpdateNamespace { .. }
             | CatalogCommand::DeleteNamespace { .. }
-            | CatalogCommand::NamespaceDeleted { .. } => (Repeat::Harmless, false),
+            | CatalogCommand::NamespaceDeleted { .. }
+            | CatalogCommand::SetNamespaceIdle { .. }
+            | CatalogCommand::UseNamespace { .. }
+            | CatalogCommand::SealNamespace { .. }
+            | CatalogCommand::DeleteIdleNamespace { .. } => (Repeat::Harmless, false),
             CatalogCommand::Found { .. }
             | CatalogCommand::Created { .. }
             | CatalogCommand::Withdraw { .. }

@@ -3,8 +3,8 @@
 use crate::catalog::{
     FEATURE_LEVEL_BACKUP, FEATURE_LEVEL_FAULT_RULES, FEATURE_LEVEL_FOUNDED,
     FEATURE_LEVEL_JOIN_TOKENS, FEATURE_LEVEL_MAINTENANCE, FEATURE_LEVEL_MATCH_BUDGET,
-    FEATURE_LEVEL_MORE_GROUPS, FEATURE_LEVEL_NAMESPACES, FEATURE_LEVEL_RELOCATION,
-    FEATURE_LEVEL_RULES_OF_0_2,
+    FEATURE_LEVEL_MORE_GROUPS, FEATURE_LEVEL_NAMESPACES, FEATURE_LEVEL_PROFILES,
+    FEATURE_LEVEL_RELOCATION, FEATURE_LEVEL_RULES_OF_0_2,
 };
 use crate::{
     CatalogCommand, Command, Conditions, DeadlineKind, Fire, ForwardCommand, NewRule,
@@ -66,6 +66,10 @@ impl CatalogCommand {
             | CatalogCommand::DeleteNamespace { .. }
             | CatalogCommand::NamespaceDeleted { .. }
             | CatalogCommand::RestoreNamespaces { .. } => FEATURE_LEVEL_NAMESPACES,
+            CatalogCommand::SetNamespaceIdle { .. }
+            | CatalogCommand::UseNamespace { .. }
+            | CatalogCommand::SealNamespace { .. }
+            | CatalogCommand::DeleteIdleNamespace { .. } => FEATURE_LEVEL_PROFILES,
             CatalogCommand::Found { .. }
             | CatalogCommand::Created { .. }
             | CatalogCommand::Withdraw { .. }

@@ -3,7 +3,7 @@
 //! the native API's binary forms are fixed, and a test holds them complete.
 
 use super::property::{EntityProperty, Field, Mutability, PropertyType};
-use crate::{AUTHORIZATION_RULES_MAX, EntityKind, Span, USER_METADATA_CHARS_MAX};
+use crate::{AUTHORIZATION_RULES_MAX, EntityKind, IDLE_MIN, Span, USER_METADATA_CHARS_MAX};
 
 /// The field of this name, in the descriptions of these kinds of entities.
 macro_rules! field {
@@ -161,7 +161,7 @@ pub static PROPERTIES: [EntityProperty; 22] = [
         label: "delete when idle for",
         of: PropertyType::Duration {
             field: field!(auto_delete_on_idle: queue, topic, subscription),
-            min: Span::from_secs(5 * 60),
+            min: IDLE_MIN,
             is_raised: false,
             max: Span::MAX,
             allowed: "5 min or more",

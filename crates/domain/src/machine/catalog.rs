@@ -48,6 +48,8 @@ fn entry(row: DirectoryRow, fresh: bool) -> Result<Outcome, Refusal> {
 /// The directory of names, and the cluster's description. A catalog's group has no entities.
 pub(super) struct Catalog<'s, R> {
     pub at: Timestamp,
+    /// As in `Meta`.
+    pub unbroken_since: Timestamp,
     pub sizes: &'s mut Option<GroupSizes>,
     pub view: &'s mut View<R>,
 }
@@ -135,6 +137,18 @@ impl<R: Rows> Catalog<'_, R> {
                 self.restoration().check_under_way(restore)?;
                 self.namespaces().restore(rows)
             }
+            CatalogCommand::SetNamespaceIdle { request, name, window } => {
+                self.namespaces().set_idle(request, &name, window)
+            }
+            CatalogCommand::UseNamespace { request, name, until } => {
+                self.namespaces().use_until(request, &name, until)
+            }
+            CatalogCommand::SealNamespace { request, name } => {
+                self.namespaces().seal(request, &name)
+            }
+            CatalogCommand::DeleteIdleNamespace { request, name } => {
+                self.namespaces().delete_idle(request, &name)
+            }
         }
     }
 
@@ -151,7 +165,8 @@ impl<R: Rows> Catalog<'_, R> {
     }
 
     fn namespaces(&mut self) -> Namespaces<'_, R> {
-        Namespaces { at: self.at, members: Members { view: self.view } }
+        let (at, unbroken_since) = (self.at, self.unbroken_since);
+        Namespaces { at, unbroken_since, members: Members { view: self.view } }
     }
 
     fn ended_creations(&mut self) -> EndedCreations<'_, R> {
@@ -447,7 +462,7 @@ impl<R: Rows> Catalog<'_, R> {
     }
 
     fn group_sizes(&mut self) -> &mut GroupSizes {
-        let Catalog { at: _, sizes, view } = self;
+        let Catalog { sizes, view, .. } = self;
         sizes.get_or_insert_with(|| {
             let mut sizes = GroupSizes(BTreeMap::new());
             let from = Key::Directory(String::new());

@@ -18,12 +18,14 @@ fn refuse(why: String) -> Result<Outcome, Refusal> {
     Err(Refusal::Argument { what: WHAT, why })
 }
 
-fn told(row: NamespaceRow) -> Result<Outcome, Refusal> {
+pub(super) fn told(row: NamespaceRow) -> Result<Outcome, Refusal> {
     Ok(Outcome::Catalog(CatalogOutcome::Namespace(row)))
 }
 
 pub(super) struct Namespaces<'s, R> {
     pub at: Timestamp,
+    /// As in [`Meta`](crate::Meta).
+    pub unbroken_since: Timestamp,
     pub members: Members<'s, R>,
 }
 
@@ -119,6 +121,7 @@ impl<R: Rows> Namespaces<'_, R> {
         if let Some(entity) = self.entities(name).first() {
             return refuse(format!("'{name}' still has '{entity}'; try again later"));
         }
+        self.members.view.delete_if_there(Key::NamespaceIdle(row.name.clone()));
         self.members.view.delete(Key::Namespace(row.name));
         Ok(Outcome::Done)
     }
@@ -150,7 +153,7 @@ impl<R: Rows> Namespaces<'_, R> {
     }
 
     /// The one that a request created.
-    fn known(&mut self, name: &str, request: u64) -> Result<NamespaceRow, Refusal> {
+    pub(super) fn known(&mut self, name: &str, request: u64) -> Result<NamespaceRow, Refusal> {
         let row = self.row(name).filter(|row| row.request == request);
         row.ok_or_else(|| {
             let why = format!("there is none called '{name}' any more");
@@ -158,14 +161,14 @@ impl<R: Rows> Namespaces<'_, R> {
         })
     }
 
-    fn row(&mut self, name: &str) -> Option<NamespaceRow> {
+    pub(super) fn row(&mut self, name: &str) -> Option<NamespaceRow> {
         match self.members.view.get(&Key::Namespace(name.to_owned())) {
             Some(Row::Namespace(row)) => Some(*row),
             _ => None,
         }
     }
 
-    fn put(&mut self, row: NamespaceRow) -> Result<Outcome, Refusal> {
+    pub(super) fn put(&mut self, row: NamespaceRow) -> Result<Outcome, Refusal> {
         let key = Key::Namespace(row.name.clone());
         self.members.view.put(key, Row::Namespace(Box::new(row.clone())));
         told(row)

@@ -29,6 +29,7 @@ mod fwd_sides;
 mod fwd_via;
 mod hist;
 mod idle;
+mod idle_namespaces;
 mod idle_topics;
 mod level;
 mod lock;

@@ -12,7 +12,7 @@ use crate::support::Group;
 use crate::table::queue;
 
 /// What created it.
-const REQUEST: u64 = 1 << 41;
+pub const REQUEST: u64 = 1 << 41;
 
 fn rules(name: &str) -> Vec<AuthorizationRule> {
     vec![AuthorizationRule {
@@ -49,13 +49,13 @@ fn why(outcome: &Outcome) -> String {
 }
 
 /// A catalog with a namespace.
-fn with_orders() -> Group {
+pub fn with_orders() -> Group {
     let mut group = catalog(2);
     row(create_namespace(&mut group, REQUEST, "orders"));
     group
 }
 
-fn create_queue(group: &mut Group, name: &str, properties: QueueProperties) -> Outcome {
+pub fn create_queue(group: &mut Group, name: &str, properties: QueueProperties) -> Outcome {
     let (request, name, properties) = (7, name.to_owned(), Box::new(properties));
     ask(group, CatalogCommand::Create { request, name, properties })
 }

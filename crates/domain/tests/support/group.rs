@@ -279,6 +279,7 @@ fn matches(key: &Key, row: &Row) -> bool {
         Key::FaultRules => matches!(row, Row::FaultRules(_)),
         Key::EndedCreations(_) => matches!(row, Row::EndedCreations(_)),
         Key::Namespace(_) => matches!(row, Row::Namespace(_)),
+        Key::NamespaceIdle(_) => matches!(row, Row::NamespaceIdle(_)),
     }
 }
 

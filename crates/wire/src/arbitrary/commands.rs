@@ -157,6 +157,16 @@ fn namespace_command() -> impl Strategy<Value = CatalogCommand> {
             .prop_map(|(request, name)| CatalogCommand::NamespaceDeleted { request, name }),
         (any::<u128>(), vec(namespace_row(), 0..3))
             .prop_map(|(restore, rows)| CatalogCommand::RestoreNamespaces { restore, rows }),
+        (any::<u64>(), text(), span()).prop_map(|(request, name, window)| {
+            CatalogCommand::SetNamespaceIdle { request, name, window }
+        }),
+        (any::<u64>(), text(), at()).prop_map(|(request, name, until)| {
+            CatalogCommand::UseNamespace { request, name, until }
+        }),
+        (any::<u64>(), text())
+            .prop_map(|(request, name)| CatalogCommand::SealNamespace { request, name }),
+        (any::<u64>(), text())
+            .prop_map(|(request, name)| CatalogCommand::DeleteIdleNamespace { request, name }),
     ]
 }
 

@@ -213,6 +213,12 @@ pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {
         }),
         namespace_row()
             .prop_map(|row| { (Key::Namespace(row.name.clone()), Row::Namespace(Box::new(row))) }),
+        (text(), any::<(u64, bool)>(), span(), at()).prop_map(
+            |(name, (request, is_sealed), window, used_until)| {
+                let row = NamespaceIdleRow { request, window, used_until, is_sealed };
+                (Key::NamespaceIdle(name), Row::NamespaceIdle(row))
+            }
+        ),
         directory_row().prop_map(|row| (Key::Directory(row.name.clone()), Row::Directory(row))),
         (any::<u64>(), node_row()).prop_map(|(id, row)| (Key::Node(id), Row::Node(row))),
         (any::<u16>(), vec(any::<u64>(), 0..6)).prop_map(|(id, replicas)| {

@@ -383,6 +383,33 @@ fn commands() {
             "0f220000000000000000000000000000000701066f7264657273ac0280d095ffbc310701016b050170017380d095ffbc310700",
         ),
         (
+            Command::Catalog(CatalogCommand::SetNamespaceIdle {
+                request: 300,
+                name: "orders".into(),
+                window: Span(300_000),
+            }),
+            "0f29ac02066f7264657273e0a712",
+        ),
+        (
+            Command::Catalog(CatalogCommand::UseNamespace {
+                request: 300,
+                name: "orders".into(),
+                until: AT,
+            }),
+            "0f2aac02066f726465727380d095ffbc31",
+        ),
+        (
+            Command::Catalog(CatalogCommand::SealNamespace { request: 300, name: "orders".into() }),
+            "0f2bac02066f7264657273",
+        ),
+        (
+            Command::Catalog(CatalogCommand::DeleteIdleNamespace {
+                request: 300,
+                name: "orders".into(),
+            }),
+            "0f2cac02066f7264657273",
+        ),
+        (
             Command::Catalog(CatalogCommand::Join {
                 token: 300,
                 secret_hash: [7; 32],

@@ -153,6 +153,15 @@ fn rows() {
             "01066f7264657273ac0280d095ffbc310701016b050170017380d095ffbc310700",
         ),
         (
+            Row::NamespaceIdle(NamespaceIdleRow {
+                request: 300,
+                window: Span(300_000),
+                used_until: AT,
+                is_sealed: true,
+            }),
+            "01ac02e0a71280d095ffbc3101",
+        ),
+        (
             Row::EndedCreations(vec![EndedCreationRow { request: 300, ended_at: AT }]),
             "0101ac0280d095ffbc31",
         ),
