@@ -27,9 +27,9 @@ use crate::leader::{Driver, Ends, FORWARDS_WAITING_MAX, Group, Groups, Input, re
 use crate::metric;
 use crate::peer::{AboutNode, LocalNode, serve};
 use crate::upkeep::{
-    Forwarder, IdleCoordinator, Reconciler, ReplicaBalancer, Space, Succession, Timekeeper,
-    follow_feature_level, heed_fault_rules, let_go_of_history, release_orphaned, relocate_from,
-    watch_peers,
+    Forwarder, IdleCoordinator, IdleNamespaces, Reconciler, ReplicaBalancer, Space, Succession,
+    Timekeeper, follow_feature_level, heed_fault_rules, let_go_of_history, release_orphaned,
+    relocate_from, watch_peers,
 };
 
 /// Groups that wait for their drivers: as many as there can be.
@@ -251,6 +251,8 @@ impl Node {
         });
         let timekeeper = tokio::spawn(timekeeper.run());
         let idle_coordinator = tokio::spawn(IdleCoordinator { router: router.clone() }.run());
+        let idle_namespaces = tokio::spawn(IdleNamespaces::new(router.clone()).run());
+        let namespace_uses = tokio::spawn(router.clone().tell_lasting_uses());
         let replica_balancer = tokio::spawn(ReplicaBalancer::new(router.clone()).run());
         let feature_level = tokio::spawn(follow_feature_level(router.clone()));
         let fault_rules = tokio::spawn(heed_fault_rules(router.clone()));
@@ -265,6 +267,8 @@ impl Node {
             peer_watch,
             old_history,
             idle_coordinator,
+            idle_namespaces,
+            namespace_uses,
             replica_balancer,
             timekeeper,
             peers,

@@ -23,6 +23,7 @@ pub use self::topics::Topics;
 use crate::edge::authorization::key;
 use crate::edge::catalog::Catalog;
 use crate::edge::intents::{Created, Intents};
+use crate::edge::namespace_use::UsedName;
 use crate::edge::router::{Router, not_found};
 use crate::error::{Error, ErrorKind, Result, Unavailable};
 use crate::exchange::{Read, ReadAnswer};
@@ -79,6 +80,11 @@ impl<'a> Entities<'a> {
         Entities { router, namespace }
     }
 
+    /// NS-10.
+    async fn used(self, name: &str) -> Result<UsedName> {
+        self.router.used(self.namespace, name).await
+    }
+
     /// NS-3.
     fn named(self, name: &str) -> Result<QualifiedName> {
         self.namespace.qualify(name).map_err(|refusal| Error::new(refusal, name))
@@ -123,8 +129,7 @@ impl<'a> Entities<'a> {
 
     /// ENT-7: whatever has the name, queue or topic (ENT-2).
     pub async fn delete(self, name: &str) -> Result<()> {
-        let name = self.named(name)?;
-        Intents::new(self.router).delete(&name, &[EntityKind::Queue, EntityKind::Topic]).await
+        self.delete_one(name, &[EntityKind::Queue, EntityKind::Topic]).await
     }
 
     /// As [`Queues::list`], of whichever list, and behind the first `skip` of what comes after
@@ -216,8 +221,15 @@ impl<'a> Entities<'a> {
         Ok(keys.collect())
     }
 
+    /// ENT-7.
+    async fn delete_one(self, name: &str, kinds: &[EntityKind]) -> Result<()> {
+        let name = self.used(name).await?;
+        Intents::new(self.router).delete(&name, kinds).await
+    }
+
     /// Has an entity created, to the end. `create` is the catalog's command for it.
     async fn create(self, path: &QualifiedName, create: CatalogCommand) -> Result<QueueInfo> {
+        let _in_use = self.router.enter(self.namespace, path.told()).await?;
         match Intents::new(self.router).create(path.as_str(), create).await? {
             Created::Own => self.find(path).await,
             Created::Taken => {
@@ -247,7 +259,7 @@ impl<'a> Entities<'a> {
         Err(not_found(name.as_str()))
     }
 
-    async fn list(
+    pub(super) async fn list(
         self,
         kind: EntityKind,
         after: Option<&str>,

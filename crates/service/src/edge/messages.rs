@@ -13,6 +13,7 @@ use tokio::time::sleep;
 
 use crate::edge::address::Caller;
 use crate::edge::admission::Admission;
+use crate::edge::namespace_use::UsedName;
 use crate::edge::receiver::{Next, ReceiveMode, Receiver, Refusals, Terms, consumed, unexpected};
 use crate::edge::router::{Hold, Router, not_found};
 use crate::edge::sender::Sender;
@@ -43,7 +44,7 @@ impl Messages<'_> {
         messages: Vec<NewMessage>,
         caller: Caller,
     ) -> Result<Vec<SequenceNumber>> {
-        let name = &self.named(queue)?;
+        let name = &self.used(queue).await?;
         let deadline = self.router.deadline();
         // SEND-1: that there is such a queue is checked before the message is.
         let route = self.router.route(name, deadline).await?;
@@ -63,7 +64,7 @@ impl Messages<'_> {
     /// A pipeline of sends to one queue, stored in the order submitted (MSG-10). `producer`: the
     /// client's, if it numbers its batches from 1 and may repeat them after a lost answer.
     pub async fn sender(self, queue: &str, producer: Option<u64>) -> Result<Sender> {
-        let name = &self.named(queue)?;
+        let name = &self.used(queue).await?;
         let route = self.router.route(name, self.router.deadline()).await?;
         let by = self.by.clone();
         Ok(Sender::new(self.router, self.admission, name.clone(), route, producer, by))
@@ -77,7 +78,7 @@ impl Messages<'_> {
         mode: ReceiveMode,
         credit: u32,
     ) -> Result<Receiver> {
-        let name = &self.named(queue)?;
+        let name = &self.used(queue).await?;
         let route = self.router.route(name, self.router.deadline()).await?;
         let terms = Terms { sub, mode, hold: self.hold, by: self.by.clone() };
         Ok(Receiver::attach(self.router.clone(), name.clone(), route, terms, credit, None))
@@ -85,7 +86,7 @@ impl Messages<'_> {
 
     /// A receiver that is handed nothing, and told what becomes available (SEL-7).
     pub async fn watcher(self, queue: &str, sub: SubQueue) -> Result<Receiver> {
-        let name = &self.named(queue)?;
+        let name = &self.used(queue).await?;
         let route = self.router.route(name, self.router.deadline()).await?;
         self.router.check_known(FEATURE_LEVEL_RULES_OF_0_2, queue).await?;
         let wanted = Some(Wanted::Notices);
@@ -103,7 +104,7 @@ impl Messages<'_> {
         mode: ReceiveMode,
         numbers: Vec<SequenceNumber>,
     ) -> Result<(Vec<Received>, bool)> {
-        let name = &self.named(queue)?;
+        let name = &self.used(queue).await?;
         check_count("sequence_numbers", numbers.len(), queue)?;
         let receiver = self.router.next_receiver(self.hold, mode, 1);
         let command =
@@ -173,18 +174,18 @@ impl Messages<'_> {
         atomic: bool,
         caller: Caller,
     ) -> Result<Refusals> {
-        let name = &self.named(queue)?;
+        let name = &self.used(queue).await?;
         settle(self.router, self.by, name, sub, settlements, atomic, caller).await
     }
 
-    /// NS-3.
-    fn named(self, queue: &str) -> Result<QualifiedName> {
-        self.namespace.qualify(queue).map_err(|refusal| Error::new(refusal, queue))
+    /// NS-3, NS-10.
+    async fn used(self, queue: &str) -> Result<UsedName> {
+        self.router.used(self.namespace, queue).await
     }
 
     /// Who asks for an empty list of something gets one, of an entity that is there.
     async fn find(self, queue: &str) -> Result<()> {
-        let name = &self.named(queue)?;
+        let name = &self.used(queue).await?;
         self.router.route(name, self.router.deadline()).await.map(drop)
     }
 
@@ -195,7 +196,7 @@ impl Messages<'_> {
         sub: SubQueue,
         tokens: Vec<LockToken>,
     ) -> Result<Vec<Timestamp>> {
-        let name = &self.named(queue)?;
+        let name = &self.used(queue).await?;
         if tokens.is_empty() {
             return self.find(queue).await.map(|()| Vec::new());
         }
@@ -217,7 +218,7 @@ impl Messages<'_> {
         numbers: Vec<SequenceNumber>,
         caller: Caller,
     ) -> Result<()> {
-        let name = &self.named(queue)?;
+        let name = &self.used(queue).await?;
         if numbers.is_empty() {
             return self.find(queue).await;
         }
@@ -236,7 +237,7 @@ impl Messages<'_> {
         mode: ReceiveMode,
         numbers: Vec<SequenceNumber>,
     ) -> Result<Vec<Received>> {
-        let name = &self.named(queue)?;
+        let name = &self.used(queue).await?;
         if numbers.is_empty() {
             return self.find(queue).await.map(|()| Vec::new());
         }
@@ -258,7 +259,7 @@ impl Messages<'_> {
         count_max: u32,
         stale: bool,
     ) -> Result<Vec<Received>> {
-        let name = &self.named(queue)?;
+        let name = &self.used(queue).await?;
         if count_max == 0 {
             return Err(out_of_range("max_messages", count_max, "1 or more", queue));
         }
@@ -291,7 +292,7 @@ impl Messages<'_> {
         count_max: u32,
         before: Option<Timestamp>,
     ) -> Result<u32> {
-        let name = &self.named(queue)?;
+        let name = &self.used(queue).await?;
         if !(1..=BATCH_DELETE_MAX).contains(&count_max) {
             return Err(out_of_range("max_messages", count_max, "1 to 4000", queue));
         }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use auth::{Access, Key as AccessKey, Keyring};
 use domain::{
-    AuthorizationRule, CatalogCommand, CatalogOutcome, DirectoryRow, EntityKind,
+    AuthorizationRule, CatalogCommand, CatalogOutcome, DirectoryRow, EntityInfo, EntityKind,
     FEATURE_LEVEL_NAMESPACES, GroupId, Key, Namespace, NamespaceRow, Outcome, Refusal, Row, Rows,
+    Timestamp,
 };
 use futures::StreamExt;
 use futures::stream;
@@ -15,6 +16,7 @@ use tokio::time::Instant;
 use crate::edge::authorization::{namespace_key, settle};
 use crate::edge::catalog::{self, Catalog};
 use crate::edge::cluster::Cluster;
+use crate::edge::entities::Entities;
 use crate::edge::intents::Intents;
 use crate::edge::receiver::unexpected;
 use crate::edge::router::{PAUSE_MIN, Router};
@@ -276,7 +278,11 @@ fn entities(rows: &impl Rows, name: &str) -> u32 {
 }
 
 /// NS-6: deletes all that is in a namespace that is to go, and then that. Whoever finds it unfinished goes on.
-async fn finish_deletion(router: &Router, row: &NamespaceRow, deadline: Instant) -> Result<()> {
+pub(crate) async fn finish_deletion(
+    router: &Router,
+    row: &NamespaceRow,
+    deadline: Instant,
+) -> Result<()> {
     let refused = |refusal: Refusal| Error::new(refusal, "");
     let prefix = Namespace::named(&row.name).map_err(refused)?.prefix();
     for kind in [EntityKind::Queue, EntityKind::Topic] {
@@ -305,6 +311,36 @@ async fn delete_entity(router: &Router, row: DirectoryRow, deadline: Instant) ->
         Ok(None) => Ok(()),
         Err(error) if matches!(error.refusal(), Some(Refusal::EntityNotFound { .. })) => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+/// The last use of any entity of a namespace, by what their groups know, and as IDLE-8 has it.
+pub(crate) async fn last_use(
+    router: &Router,
+    namespace: &Namespace,
+    now: Timestamp,
+) -> Result<Timestamp> {
+    let entities = Entities::new(router, namespace);
+    let mut last = Timestamp::default();
+    for kind in [EntityKind::Queue, EntityKind::Topic, EntityKind::Subscription] {
+        let mut after = None;
+        loop {
+            let page = entities.list(kind, after.as_deref(), "", PAGE).await?;
+            last =
+                page.queues.iter().map(|it| last_use_of(&it.info, now)).fold(last, Timestamp::max);
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+    }
+    Ok(last)
+}
+
+fn last_use_of(info: &EntityInfo, now: Timestamp) -> Timestamp {
+    match info.counts.scheduled {
+        0 => info.last_use,
+        _ => now,
     }
 }
 

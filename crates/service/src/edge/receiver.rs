@@ -8,14 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    Command, Disposition, LockToken, Outcome, QualifiedName, QueueId, ReceiverId, Refusal,
-    SequenceNumber, SessionToken, Settle, Settlement, SubQueue, Timestamp,
+    Command, Disposition, LockToken, Outcome, QueueId, ReceiverId, Refusal, SequenceNumber,
+    SessionToken, Settle, Settlement, SubQueue, Timestamp,
 };
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::edge::address::Caller;
+use crate::edge::namespace_use::UsedName;
 use crate::edge::router::{Attachment, Failure, Hold, Route, Router, not_found};
 use crate::error::{Error, ErrorKind, Result, Unavailable};
 use crate::exchange::{Attach, Detached, Event, Received, Sink, Wanted, release, release_session};
@@ -76,7 +77,7 @@ type Completing = Pin<Box<dyn Future<Output = Result<Refusals>> + Send>>;
 /// nobody took, without counting a delivery; messages handed over keep their locks (LOCK-18).
 pub struct Receiver {
     router: Arc<Router>,
-    name: QualifiedName,
+    name: UsedName,
     route: Route,
     sub: SubQueue,
     mode: ReceiveMode,
@@ -109,7 +110,7 @@ impl Receiver {
     /// `session`: which one, where the queue requires them. Without credit until one is held.
     pub(crate) fn attach(
         router: Arc<Router>,
-        name: QualifiedName,
+        name: UsedName,
         route: Route,
         Terms { sub, mode, hold, by }: Terms,
         credit: u32,

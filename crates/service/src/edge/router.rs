@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::config::Config;
 use crate::edge::address::{self, Caller};
 use crate::edge::leaders::Leaders;
+use crate::edge::namespace_use::NamespaceUses;
 use crate::edge::receiver::ReceiveMode;
 use crate::edge::standings::{self, Standings};
 use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
@@ -59,6 +60,7 @@ pub(crate) struct Router {
     pub links: Links,
     pub leaders: Leaders,
     pub standings: Standings,
+    pub uses: Arc<NamespaceUses>,
     /// This edge as a producer, per group: its id and its last serial.
     producers: Mutex<BTreeMap<GroupId, (u64, u64)>>,
     /// The last number given to a receiver or a transaction of this edge.
@@ -116,7 +118,8 @@ impl Router {
         // Receivers of a former life of this node may still hold locks.
         let last_number = AtomicU64::new(u64::from(rand::random::<u32>()));
         let (producers, ended) = (Mutex::default(), watch::Sender::new(false));
-        Router { config, local, links, leaders, standings, producers, last_number, ended }
+        let uses = Arc::default();
+        Router { config, local, links, leaders, standings, uses, producers, last_number, ended }
     }
 
     /// The node has ended. Whoever waits for an answer would wait until its deadline, and hold on to the databases:

@@ -5,13 +5,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Command, GroupId, NewMessage, Outcome, QualifiedName, Refusal, Send, SequenceNumber};
+use domain::{Command, GroupId, NewMessage, Outcome, Refusal, Send, SequenceNumber};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 use crate::edge::address::Caller;
 use crate::edge::admission::Admission;
 use crate::edge::messages::check_batch;
+use crate::edge::namespace_use::UsedName;
 use crate::edge::receiver::unexpected;
 use crate::edge::router::{PendingCall, Route, Router, not_found};
 use crate::error::{Error, ErrorKind, Result, Unavailable, Unknown};
@@ -29,7 +30,7 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(10 * 60);
 pub struct Sender {
     router: Arc<Router>,
     admission: Arc<Admission>,
-    name: QualifiedName,
+    name: UsedName,
     /// On whose behalf it sends.
     by: Attribution,
     route: Route,
@@ -90,7 +91,7 @@ impl Sender {
     pub(crate) fn new(
         router: &Arc<Router>,
         admission: &Arc<Admission>,
-        name: QualifiedName,
+        name: UsedName,
         route: Route,
         producer: Option<u64>,
         by: Attribution,

@@ -7,14 +7,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::{
     AcceptSession, BATCH_DELETE_MAX, Command, DeleteSessionBatch, EntityId, LockToken, Namespace,
-    Outcome, PEEK_MESSAGES_MAX, QualifiedName, QueueId, ReceiveSessionDeferred, Refusal,
-    ReleaseSession, RenewSession, SequenceNumber, SessionCommand, SessionId, SessionPage,
-    SessionToken, SetSessionState, SubQueue, Timestamp,
+    Outcome, PEEK_MESSAGES_MAX, QueueId, ReceiveSessionDeferred, Refusal, ReleaseSession,
+    RenewSession, SequenceNumber, SessionCommand, SessionId, SessionPage, SessionToken,
+    SetSessionState, SubQueue, Timestamp,
 };
 use tokio::time::timeout;
 
 use crate::edge::address::Caller;
 use crate::edge::messages::{DeletedParts, UNROUTED, acquired, check_count, out_of_range};
+use crate::edge::namespace_use::UsedName;
 use crate::edge::receiver::{Next, ReceiveMode, Receiver, Refusals, Terms, unexpected};
 use crate::edge::router::{Hold, Router, not_found};
 use crate::error::{Error, Result};
@@ -43,9 +44,9 @@ impl Sessions<'_> {
         Sessions { hold: Hold::OfConnection, ..self }
     }
 
-    /// NS-3.
-    fn named(self, queue: &str) -> Result<QualifiedName> {
-        self.namespace.qualify(queue).map_err(|refusal| Error::new(refusal, queue))
+    /// NS-3, NS-10.
+    async fn used(self, queue: &str) -> Result<UsedName> {
+        self.router.used(self.namespace, queue).await
     }
 
     /// SESS-6: takes the lock of this session, at once or not at all.
@@ -56,7 +57,7 @@ impl Sessions<'_> {
         session: SessionId,
         mode: ReceiveMode,
     ) -> Result<Accepted> {
-        let name = &self.named(queue)?;
+        let name = &self.used(queue).await?;
         let receiver = self.router.next_receiver(self.hold, mode, 1);
         let command = SessionCommand::Accept(AcceptSession {
             origin: None,
@@ -86,7 +87,7 @@ impl Sessions<'_> {
         mode: ReceiveMode,
         wait: Duration,
     ) -> Result<Accepted> {
-        let name = &self.named(queue)?;
+        let name = &self.used(queue).await?;
         let route = self.router.route(name, self.router.deadline()).await?;
         let wanted = Some(Wanted::Next);
         let terms = Terms { sub, mode, hold: self.hold, by: self.by.clone() };
@@ -176,7 +177,7 @@ impl Sessions<'_> {
         mode: ReceiveMode,
         numbers: Vec<SequenceNumber>,
     ) -> Result<Vec<Received>> {
-        let name = &self.named(queue)?;
+        let name = &self.used(queue).await?;
         if numbers.is_empty() {
             let route = self.router.route(name, self.router.deadline()).await;
             return route.map(|_| Vec::new());
@@ -252,7 +253,7 @@ impl Sessions<'_> {
         command: SessionCommand,
         caller: Caller,
     ) -> Result<Outcome> {
-        let name = &self.named(queue)?;
+        let name = &self.used(queue).await?;
         let deadline = self.router.deadline();
         let answer = self.router.execute(name, Command::Session(command), caller, deadline).await?;
         Ok(answer.outcome)
@@ -263,7 +264,7 @@ impl Sessions<'_> {
         queue: &str,
         read: impl Fn(EntityId) -> Read,
     ) -> Result<ReadAnswer> {
-        let name = &self.named(queue)?;
+        let name = &self.used(queue).await?;
         self.router.read_entity(name, false, self.router.deadline(), read).await
     }
 }

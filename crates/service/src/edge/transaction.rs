@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::edge::address::Caller;
 use crate::edge::admission::Admission;
+use crate::edge::namespace_use::InUse;
 use crate::edge::receiver::unexpected;
 use crate::edge::router::{Failure, PAUSE_MIN, Route, Router, not_found};
 use crate::error::{Error, ErrorKind, Result, Unavailable};
@@ -29,6 +30,8 @@ pub struct Transaction {
     scope: Option<Scope>,
     /// What its client calls entities is called so there.
     namespace: Namespace,
+    /// From its first operation on.
+    in_use: Option<InUse>,
     /// With the names their entities were given by.
     operations: Vec<(QualifiedName, Operation)>,
     size: TransactionSize,
@@ -78,6 +81,7 @@ impl Transactions<'_> {
             id: self.router.next_transaction(),
             scope: None,
             namespace: self.namespace.clone(),
+            in_use: None,
             operations: Vec::new(),
             size: TransactionSize::default(),
             shares: Vec::new(),
@@ -132,6 +136,7 @@ impl Transaction {
         operation: Operation,
     ) -> Result<()> {
         self.check_time(entity)?;
+        self.begin_use(entity).await?;
         let entity = &self.named(entity)?;
         let prepared = self.prepare(reach, entity, to, operation).await?;
         let timeout = self.router.config.transaction_timeout;
@@ -150,6 +155,7 @@ impl Transaction {
         to: Option<&str>,
         operation: Operation,
     ) -> Result<()> {
+        self.begin_use(entity).await?;
         let entity = &self.named(entity)?;
         let prepared = self.prepare(reach, entity, to, operation).await?;
         self.take(prepared);
@@ -201,6 +207,14 @@ impl Transaction {
     /// TX-8.
     pub fn rollback(self) {
         drop(self);
+    }
+
+    /// NS-10.
+    async fn begin_use(&mut self, entity: &str) -> Result<()> {
+        if self.in_use.is_none() {
+            self.in_use = Some(self.router.enter(&self.namespace, entity).await?);
+        }
+        Ok(())
     }
 
     /// NS-3, NS-4.

@@ -7,7 +7,6 @@ use domain::{
 use super::{Entities, Page, QueueInfo};
 use crate::edge::address::Caller;
 use crate::edge::authorization::settle;
-use crate::edge::intents::Intents;
 use crate::edge::router::Router;
 use crate::error::{Error, Result};
 
@@ -75,7 +74,7 @@ impl<'a> Queues<'a> {
         let QueueProperties { forward_to, forward_dead_letters_to, .. } = &mut properties;
         self.entities().qualify_all([forward_to, forward_dead_letters_to])?;
         let properties = Box::new(properties);
-        let path = self.entities().named(name)?;
+        let path = self.entities().used(name).await?;
         let update = Command::UpdateQueue(UpdateQueue { origin: None, entity, properties });
         self.router.execute(&path, update, Caller::Edge, self.router.deadline()).await?;
         self.get(name).await
@@ -83,8 +82,7 @@ impl<'a> Queues<'a> {
 
     /// ENT-7: the queue and all its messages.
     pub async fn delete(self, name: &str) -> Result<()> {
-        let name = self.entities().named(name)?;
-        Intents::new(self.router).delete(&name, &[EntityKind::Queue]).await
+        self.entities().delete_one(name, &[EntityKind::Queue]).await
     }
 
     fn entities(self) -> Entities<'a> {

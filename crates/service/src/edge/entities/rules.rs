@@ -89,6 +89,7 @@ impl Rules<'_> {
     }
 
     async fn ask(self, path: &QualifiedName, command: TopicCommand) -> Result<()> {
+        let _in_use = self.router.enter(self.namespace, path.told()).await?;
         let deadline = self.router.deadline();
         self.router.execute(path, Command::Topic(command), Caller::Edge, deadline).await.map(drop)
     }

@@ -8,7 +8,6 @@ use domain::{
 
 use super::{Entities, Page, QueueInfo};
 use crate::edge::address::Caller;
-use crate::edge::intents::Intents;
 use crate::edge::router::{Router, not_found};
 use crate::error::{Error, Result};
 
@@ -90,15 +89,15 @@ impl<'a> Subscriptions<'a> {
         self.entities().qualify_all([forward_to, forward_dead_letters_to])?;
         let update = UpdateSubscription { origin: None, entity, properties };
         let update = Command::Topic(TopicCommand::UpdateSubscription(update));
-        let path = self.entities().named(&path)?;
+        let path = self.entities().used(&path).await?;
         self.router.execute(&path, update, Caller::Edge, self.router.deadline()).await?;
         self.get(topic, name).await
     }
 
     /// ENT-7: the subscription, its rules and its messages.
     pub async fn delete(self, topic: &str, name: &str) -> Result<()> {
-        let path = self.entities().named(&subscription_path(topic, name))?;
-        Intents::new(self.router).delete(&path, &[EntityKind::Subscription]).await
+        let path = subscription_path(topic, name);
+        self.entities().delete_one(&path, &[EntityKind::Subscription]).await
     }
 
     fn entities(self) -> Entities<'a> {

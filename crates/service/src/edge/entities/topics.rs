@@ -8,7 +8,6 @@ use domain::{
 use super::{Entities, Page, QueueInfo};
 use crate::edge::address::Caller;
 use crate::edge::authorization::settle;
-use crate::edge::intents::Intents;
 use crate::edge::router::{Router, not_found};
 use crate::error::{Error, Result};
 
@@ -64,7 +63,7 @@ impl<'a> Topics<'a> {
         settle(old, &mut properties.authorization_rules, self.router.local.clock.now());
         validate::topic_properties(&properties).map_err(refused)?;
         let update = TopicCommand::Update(UpdateTopic { origin: None, entity, properties });
-        let path = self.entities().named(name)?;
+        let path = self.entities().used(name).await?;
         self.router
             .execute(&path, Command::Topic(update), Caller::Edge, self.router.deadline())
             .await?;
@@ -73,8 +72,7 @@ impl<'a> Topics<'a> {
 
     /// ENT-7: the topic, its subscriptions, and all their messages.
     pub async fn delete(self, name: &str) -> Result<()> {
-        let name = self.entities().named(name)?;
-        Intents::new(self.router).delete(&name, &[EntityKind::Topic]).await
+        self.entities().delete_one(name, &[EntityKind::Topic]).await
     }
 
     fn entities(self) -> Entities<'a> {

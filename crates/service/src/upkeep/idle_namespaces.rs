@@ -1,0 +1,137 @@
+//! Deletes namespaces once they are idle (NS-9, NS-10), at the node that leads the catalog. What uses one is known to
+//! the catalog for a minute at least. One that seems to be idle is sealed: that is the question to all nodes whether
+//! something on them uses it, and who does withdraws the seal. What nobody answered for is deleted by one entry of
+//! the catalog's log. Who falls on the way leaves a seal, which refuses nobody anything, and another asks again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use domain::{
+    CatalogCommand, CatalogOutcome, Command, GroupId, Key, Namespace, NamespaceIdleRow,
+    NamespaceRow, Outcome, Row, Rows, SILENCE_MAX, Span, Timestamp,
+};
+use futures::StreamExt;
+use futures::stream;
+use tokio::time::Instant;
+
+use crate::edge::{Catalog, Router, finish_deletion, idle_rows, last_use};
+use crate::error::Result;
+
+/// The catalog's log says something that often, where it has temporary namespaces: else time without a leader could
+/// not be told from time without a word.
+const BEAT_EVERY: Span = Span(SILENCE_MAX.0 / 2);
+/// Looked at or deleted at a time.
+const AT_ONCE_MAX: usize = 16;
+
+pub(crate) struct IdleNamespaces {
+    router: Arc<Router>,
+    /// Since when nodes have been asked about a namespace, by its name and the request that created it.
+    asked: HashMap<(String, u64), Instant>,
+}
+
+/// What is to be done with one that is due.
+enum Next {
+    Nothing,
+    /// It was asked now who uses it.
+    Asked,
+}
+
+impl IdleNamespaces {
+    pub fn new(router: Arc<Router>) -> IdleNamespaces {
+        IdleNamespaces { router, asked: HashMap::new() }
+    }
+
+    pub async fn run(mut self) {
+        let every = self.router.config.idle.collect_every;
+        loop {
+            tokio::time::sleep(every).await;
+            match self.router.local.leads_the_catalog() {
+                true => self.round().await,
+                // Whoever leads asks anew.
+                false => self.asked.clear(),
+            }
+        }
+    }
+
+    async fn round(&mut self) {
+        let rows = self.router.local.catalog();
+        let temporary = idle_rows(&rows);
+        if temporary.is_empty() {
+            self.asked.clear();
+            return;
+        }
+        let Some(Row::Meta(meta)) = rows.get(&Key::Meta) else { return };
+        let now = self.router.local.clock.now();
+        if now.since(meta.last_at) >= BEAT_EVERY {
+            let deadline = self.router.deadline();
+            drop(self.router.call(GroupId::CATALOG, Command::Beat, deadline).await);
+        }
+        let is_due = |(_, row): &(String, NamespaceIdleRow)| row.due(meta.unbroken_since) <= now;
+        let due: Vec<_> = temporary.into_iter().filter(is_due).collect();
+        self.asked.retain(|(name, request), _| {
+            due.iter().any(|(due, row)| due == name && row.request == *request && row.is_sealed)
+        });
+        let reattach = self.router.config.idle.reattach;
+        let looked = due.into_iter().map(|(name, row)| {
+            let is_asked_long = self.asked.get(&(name.clone(), row.request));
+            let is_asked_long = is_asked_long.map(|since| since.elapsed() >= reattach);
+            let router = &self.router;
+            async move {
+                let next = match (row.is_sealed, is_asked_long) {
+                    (true, Some(true)) => delete(router, &name, &row).await.map(|()| Next::Nothing),
+                    (true, Some(false)) => Ok(Next::Nothing),
+                    (true, None) | (false, _) => ask(router, &name, &row, now).await,
+                };
+                (name, row.request, next)
+            }
+        });
+        let looked: Vec<_> = stream::iter(looked).buffer_unordered(AT_ONCE_MAX).collect().await;
+        for (name, request, next) in looked {
+            match next {
+                Ok(Next::Asked) => drop(self.asked.insert((name, request), Instant::now())),
+                Ok(Next::Nothing) => (),
+                Err(error) => {
+                    tracing::debug!(namespace = name, %error, "idle, and not deleted yet")
+                }
+            }
+        }
+    }
+}
+
+/// Has all nodes say whether they use it, unless its entities know of a use that none of them told of: a scheduled
+/// message was due (IDLE-8).
+async fn ask(
+    router: &Arc<Router>,
+    name: &str,
+    row: &NamespaceIdleRow,
+    now: Timestamp,
+) -> Result<Next> {
+    let refused = |refusal| crate::error::Error::new(refusal, name);
+    let namespace = Namespace::named(name).map_err(refused)?;
+    let (request, deadline) = (row.request, router.deadline());
+    let until = last_use(router, &namespace, now).await?;
+    let name = name.to_owned();
+    let command = match until > row.used_until {
+        true => CatalogCommand::UseNamespace { request, name, until },
+        false => CatalogCommand::SealNamespace { request, name },
+    };
+    let is_used = matches!(command, CatalogCommand::UseNamespace { .. });
+    let asked = Catalog::new(router).ask(command, "", deadline).await?;
+    Ok(if asked == Outcome::Done && !is_used { Next::Asked } else { Next::Nothing })
+}
+
+async fn delete(router: &Arc<Router>, name: &str, row: &NamespaceIdleRow) -> Result<()> {
+    let deadline = router.deadline();
+    let (request, name) = (row.request, name.to_owned());
+    let delete = CatalogCommand::DeleteIdleNamespace { request, name };
+    let Outcome::Catalog(CatalogOutcome::Namespace(row)) =
+        Catalog::new(router).ask(delete, "", deadline).await?
+    else {
+        return Ok(()); // Somebody uses it.
+    };
+    let NamespaceRow { name, .. } = &row;
+    let text = format!("namespace '{name}' is deleted: nobody used it for as long as it says");
+    tracing::info!(namespace = %name, reason = "idle", "namespace deleted");
+    router.config.events.tell("namespace.delete", name, text, String::new());
+    finish_deletion(router, &row, deadline).await
+}
