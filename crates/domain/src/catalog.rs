@@ -5,7 +5,7 @@
 use thiserror::Error;
 
 use crate::{
-    AuthorizationRule, Destination, EntityId, EntityKind, GroupId, NamespaceRow, NewRule,
+    AuthorizationRule, Destination, EntityId, EntityKind, GroupId, NamespaceRow, NewRule, Profile,
     QueueProperties, Span, SubscriptionProperties, Timestamp, TopicProperties,
 };
 
@@ -39,7 +39,7 @@ pub const FEATURE_LEVEL_ARRIVAL_TIMES: u32 = 11;
 pub const FEATURE_LEVEL_ENDED_CREATIONS: u32 = 12;
 /// From which on there are namespaces beside the default one, and names in them ([`QualifiedName`](crate::QualifiedName)).
 pub const FEATURE_LEVEL_NAMESPACES: u32 = 13;
-/// From which on namespaces have profiles, and may be deleted once they are idle.
+/// From which on namespaces have profiles (QUOTA-0), and may be deleted once they are idle (NS-9).
 pub const FEATURE_LEVEL_PROFILES: u32 = 14;
 
 /// Creations whose entity is gone that are remembered at the most; more in [`PRODUCER_KEPT`](crate::PRODUCER_KEPT) push the
@@ -316,6 +316,19 @@ pub enum CatalogCommand {
     /// An idle namespace is to go with all that is in it, unless somebody used it since that was asked: check and
     /// deed are one entry (IDLE-15). `Spared` if so.
     DeleteIdleNamespace { request: u64, name: String },
+    /// As `CreateNamespace`, of another profile than that of before there were any.
+    CreateNamespaceOf {
+        request: u64,
+        name: String,
+        profile: Profile,
+        authorization_rules: Vec<AuthorizationRule>,
+    },
+    /// A namespace, known by the request that created it (0: the default one), shall have this profile: from now on it
+    /// keeps to both. Refused if it has more entities than that takes. A repeat changes nothing.
+    ChangeProfile { request: u64, name: String, profile: Profile },
+    /// What was in a namespace when it was to have this profile `fits`, and so it has it; or does not, and it stays what
+    /// it was. Without effect if it is not to have it any more.
+    SettleProfile { request: u64, name: String, profile: Profile, fits: bool },
 }
 
 #[derive(Clone, Debug, PartialEq)]

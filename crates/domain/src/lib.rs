@@ -35,6 +35,8 @@ mod session;
 
 mod forward;
 
+mod profile;
+
 mod namespace;
 
 mod catalog;
@@ -70,6 +72,7 @@ pub use message::*;
 pub use message_event::*;
 pub use namespace::*;
 pub use outcome::*;
+pub use profile::*;
 pub use property::*;
 pub use qualified_name::*;
 pub use read::*;

@@ -290,6 +290,9 @@ choice!(CatalogCommand {
     42 => UseNamespace { request, name, until },
     43 => SealNamespace { request, name },
     44 => DeleteIdleNamespace { request, name },
+    35 => CreateNamespaceOf { request, name, profile, authorization_rules },
+    36 => ChangeProfile { request, name, profile },
+    37 => SettleProfile { request, name, profile, fits },
 });
 record!(NodeRow { peer_address, grpc_address, http_address });
 record!(DirectoryRow { entity, group, name, kind, request, state });

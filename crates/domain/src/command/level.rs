@@ -7,7 +7,7 @@ use crate::catalog::{
     FEATURE_LEVEL_RELOCATION, FEATURE_LEVEL_RULES_OF_0_2,
 };
 use crate::{
-    CatalogCommand, Command, Conditions, DeadlineKind, Fire, ForwardCommand, NewRule,
+    CatalogCommand, Command, Conditions, DeadlineKind, Fire, ForwardCommand, NewRule, Profile,
     QueueProperties, RuleFilter, SqlText, TopicCommand, TopicProperties, namespace_of,
 };
 
@@ -64,9 +64,17 @@ impl CatalogCommand {
             CatalogCommand::CreateNamespace { .. }
             | CatalogCommand::UpdateNamespace { .. }
             | CatalogCommand::DeleteNamespace { .. }
-            | CatalogCommand::NamespaceDeleted { .. }
-            | CatalogCommand::RestoreNamespaces { .. } => FEATURE_LEVEL_NAMESPACES,
-            CatalogCommand::SetNamespaceIdle { .. }
+            | CatalogCommand::NamespaceDeleted { .. } => FEATURE_LEVEL_NAMESPACES,
+            CatalogCommand::RestoreNamespaces { rows, .. } => {
+                match rows.iter().all(|row| row.profiles().eq([Profile::SelfHosted])) {
+                    true => FEATURE_LEVEL_NAMESPACES,
+                    false => FEATURE_LEVEL_PROFILES,
+                }
+            }
+            CatalogCommand::CreateNamespaceOf { .. }
+            | CatalogCommand::ChangeProfile { .. }
+            | CatalogCommand::SettleProfile { .. }
+            | CatalogCommand::SetNamespaceIdle { .. }
             | CatalogCommand::UseNamespace { .. }
             | CatalogCommand::SealNamespace { .. }
             | CatalogCommand::DeleteIdleNamespace { .. } => FEATURE_LEVEL_PROFILES,

@@ -43,7 +43,8 @@ variants!(CatalogCommand, catalog_name, CATALOG:
     AddNode Drain Remove MoveReplica CreateJoinToken RevokeJoinToken Join RaiseFeatureLevel
     SetMaintenance AddGroups OpenGroups BeginRestore RestoreNames EndRestore
     SetGroup PutFaultRule RemoveFaultRules CreateNamespace UpdateNamespace DeleteNamespace
-    NamespaceDeleted RestoreNamespaces SetNamespaceIdle UseNamespace SealNamespace DeleteIdleNamespace);
+    NamespaceDeleted RestoreNamespaces CreateNamespaceOf ChangeProfile SettleProfile
+    SetNamespaceIdle UseNamespace SealNamespace DeleteIdleNamespace);
 variants!(SessionCommand, session_name, SESSION:
     Accept Receive Resume Renew Release SetState ReceiveDeferred DeleteBatch Fire);
 variants!(TopicCommand, topic_name, TOPIC:
@@ -425,6 +426,16 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
     };
     let update_namespace =
         CatalogCommand::UpdateNamespace { request, name: name(), authorization_rules };
+    let profile = Profile::Basic;
+    let create_basic = CatalogCommand::CreateNamespaceOf {
+        request,
+        name: name(),
+        profile,
+        authorization_rules: Vec::new(),
+    };
+    let change_profile = CatalogCommand::ChangeProfile { request, name: name(), profile };
+    let settle_profile =
+        CatalogCommand::SettleProfile { request, name: name(), profile, fits: true };
     let put_fault = CatalogCommand::PutFaultRule { name: name(), text: String::new(), lasts: None };
     let secret_hash = [1; 32];
     let create_token =
@@ -473,6 +484,9 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
         (CatalogCommand::UseNamespace { request, name: name(), until: AT }, Harmless, &[]),
         (CatalogCommand::SealNamespace { request, name: name() }, Harmless, &[]),
         (CatalogCommand::DeleteIdleNamespace { request, name: name() }, Harmless, &[]),
+        (create_basic, DoneAgain, &[AddsData]),
+        (change_profile, Harmless, &[]),
+        (settle_profile, Harmless, &[]),
     ]
 }
 

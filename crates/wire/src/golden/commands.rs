@@ -410,6 +410,32 @@ fn commands() {
             "0f2cac02066f7264657273",
         ),
         (
+            Command::Catalog(CatalogCommand::CreateNamespaceOf {
+                request: 300,
+                name: "orders".into(),
+                profile: Profile::Basic,
+                authorization_rules: Vec::new(),
+            }),
+            "0f23ac02066f72646572730100",
+        ),
+        (
+            Command::Catalog(CatalogCommand::ChangeProfile {
+                request: 300,
+                name: "orders".into(),
+                profile: Profile::Premium,
+            }),
+            "0f24ac02066f726465727303",
+        ),
+        (
+            Command::Catalog(CatalogCommand::SettleProfile {
+                request: 300,
+                name: "orders".into(),
+                profile: Profile::Standard,
+                fits: true,
+            }),
+            "0f25ac02066f72646572730201",
+        ),
+        (
             Command::Catalog(CatalogCommand::Join {
                 token: 300,
                 secret_hash: [7; 32],

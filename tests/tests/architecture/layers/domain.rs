@@ -16,7 +16,8 @@ pub const LAYERS: &[Layer] = &[
     (&["tally"], &["time"]),
     (&["session"], &["id", "time"]),
     (&["refusal"], &["excerpt", "id", "qualified_name", "session"]),
-    (&["namespace"], &["authorization", "limits", "qualified_name", "refusal", "time"]),
+    (&["profile"], &["refusal", "time"]),
+    (&["namespace"], &["authorization", "limits", "profile", "qualified_name", "refusal", "time"]),
     (&["topic"], &["id", "time"]),
     (
         &[
@@ -45,6 +46,7 @@ pub const LAYERS: &[Layer] = &[
             "id",
             "limits",
             "namespace",
+            "profile",
             "property",
             "refusal",
             "session",
@@ -78,6 +80,7 @@ pub const LAYERS: &[Layer] = &[
             "message_event",
             "namespace",
             "outcome",
+            "profile",
             "property",
             "qualified_name",
             "read",
