@@ -17,25 +17,23 @@ impl Client {
         name: &str,
         rules: Option<v1::AuthorizationRules>,
     ) -> Result<v1::Namespace, Error> {
-        self.create_namespace_of(name, v1::Profile::SelfHosted, rules).await
+        self.create_namespace_of(v1::CreateNamespaceRequest {
+            name: name.to_owned(),
+            authorization_rules: rules,
+            ..Default::default()
+        })
+        .await
     }
 
-    /// The same, which behaves as a tier of Service Bus.
+    /// The same, with all that a namespace may be created with.
     ///
     /// # Errors
     /// As [`Client::create_namespace`], and where the cluster has nodes that know no profiles.
     pub async fn create_namespace_of(
         &self,
-        name: &str,
-        profile: v1::Profile,
-        rules: Option<v1::AuthorizationRules>,
+        new: v1::CreateNamespaceRequest,
     ) -> Result<v1::Namespace, Error> {
-        let request = v1::CreateNamespaceRequest {
-            profile: profile.into(),
-            name: name.to_owned(),
-            authorization_rules: rules,
-            request: draw_number(),
-        };
+        let request = v1::CreateNamespaceRequest { request: draw_number(), ..new };
         let attempt = |node: Arc<Node>, _| {
             let request = request.clone();
             async move { node.namespaces().create_namespace(node.request(request)).await }
@@ -76,7 +74,7 @@ impl Client {
         let request = v1::UpdateNamespaceRequest {
             name: name.to_owned(),
             authorization_rules: Some(rules),
-            profile: v1::Profile::Unspecified.into(),
+            ..Default::default()
         };
         self.change_namespace(request).await
     }
@@ -92,13 +90,13 @@ impl Client {
     ) -> Result<v1::Namespace, Error> {
         let request = v1::UpdateNamespaceRequest {
             name: name.to_owned(),
-            authorization_rules: None,
             profile: profile.into(),
+            ..Default::default()
         };
         self.change_namespace(request).await
     }
 
-    /// Both at once: rules, and the profile. What is left out stays.
+    /// Rules, profile and for how long it is kept unused, at once. What is left out stays.
     ///
     /// # Errors
     /// As of each.

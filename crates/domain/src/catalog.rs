@@ -5,8 +5,8 @@
 use thiserror::Error;
 
 use crate::{
-    AuthorizationRule, Destination, EntityId, EntityKind, GroupId, NamespaceRow, NewRule, Profile,
-    QueueProperties, Span, SubscriptionProperties, Timestamp, TopicProperties,
+    AuthorizationRule, Destination, EntityId, EntityKind, GroupId, NamespaceRow, NewNamespace,
+    NewRule, Profile, QueueProperties, Span, SubscriptionProperties, Timestamp, TopicProperties,
 };
 
 /// What every cluster can do since it was founded.
@@ -316,13 +316,8 @@ pub enum CatalogCommand {
     /// An idle namespace is to go with all that is in it, unless somebody used it since that was asked: check and
     /// deed are one entry (IDLE-15). `Spared` if so.
     DeleteIdleNamespace { request: u64, name: String },
-    /// As `CreateNamespace`, of another profile than that of before there were any.
-    CreateNamespaceOf {
-        request: u64,
-        name: String,
-        profile: Profile,
-        authorization_rules: Vec<AuthorizationRule>,
-    },
+    /// As `CreateNamespace`, where it shall be what it could not be before there were profiles.
+    CreateNamespaceOf { request: u64, new: NewNamespace },
     /// A namespace, known by the request that created it (0: the default one), shall have this profile: from now on it
     /// keeps to both. Refused if it has more entities than that takes. A repeat changes nothing.
     ChangeProfile { request: u64, name: String, profile: Profile },

@@ -94,6 +94,17 @@ pub fn namespace_name(name: &str) -> Result<(), Refusal> {
     }
 }
 
+/// What a namespace is created with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewNamespace {
+    /// In lower case.
+    pub name: String,
+    pub profile: Profile,
+    /// It goes once nobody has used it for so long (NS-9); never with `Span::MAX`.
+    pub auto_delete_on_idle: Span,
+    pub authorization_rules: Vec<AuthorizationRule>,
+}
+
 /// A namespace, by its name. The default one has a row once its profile was changed, which says nothing else.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamespaceRow {

@@ -1,6 +1,6 @@
 //! `mayfly.v1.Namespaces`.
 
-use domain::{AuthorizationRule, Profile};
+use domain::{AuthorizationRule, NewNamespace, Profile, Span};
 use service::{Broker, NamespaceInfo};
 use tonic::{Request, Response, Status};
 use wire::{native, v1};
@@ -20,14 +20,17 @@ impl Namespaces for NamespacesService {
         request: Request<v1::CreateNamespaceRequest>,
     ) -> Result<Response<v1::Namespace>, Status> {
         let serve = |broker: Broker, asked: v1::CreateNamespaceRequest| async move {
-            let v1::CreateNamespaceRequest { name, authorization_rules, request, profile } = asked;
-            let profile = self::profile(profile)?.unwrap_or_default();
-            let rules = match authorization_rules {
-                Some(given) => rules(given)?,
-                None => vec![native::root_rule()],
+            let new = NewNamespace {
+                name: asked.name,
+                profile: profile(asked.profile)?.unwrap_or_default(),
+                auto_delete_on_idle: asked.auto_delete_on_idle_ms.map_or(Span::MAX, Span),
+                authorization_rules: match asked.authorization_rules {
+                    Some(given) => rules(given)?,
+                    None => vec![native::root_rule()],
+                },
             };
-            let request = Some(request).filter(|request| *request != 0);
-            answer(broker.namespaces().create(&name, profile, rules, request).await)
+            let request = Some(asked.request).filter(|request| *request != 0);
+            answer(broker.namespaces().create(new, request).await)
         };
         self.door.call(request, serve).await
     }
@@ -66,6 +69,9 @@ impl Namespaces for NamespacesService {
             if let Some(profile) = profile {
                 updated = namespaces.change_profile(&asked.name, profile).await;
             }
+            if let (Ok(_), Some(window)) = (&updated, asked.auto_delete_on_idle_ms) {
+                updated = namespaces.set_auto_delete_on_idle(&asked.name, Span(window)).await;
+            }
             if let (Ok(_), Some(rules)) = (&updated, rules) {
                 updated = namespaces.update(&asked.name, rules).await;
             }
@@ -99,8 +105,10 @@ fn answer(found: service::Result<NamespaceInfo>) -> Result<Response<v1::Namespac
     found.map(|info| Response::new(shown(info))).map_err(|error| status(&error))
 }
 
-fn shown(NamespaceInfo { row, entities }: NamespaceInfo) -> v1::Namespace {
+fn shown(NamespaceInfo { row, idle, entities }: NamespaceInfo) -> v1::Namespace {
     v1::Namespace {
+        auto_delete_on_idle_ms: idle.map(|idle| idle.window.0),
+        used_until_ms: idle.map(|idle| idle.used_until.0),
         deleting: !row.is_ready(),
         created_at_ms: row.created_at.0,
         modified_at_ms: row.modified_at.0,

@@ -6,9 +6,9 @@ use domain::{
     Acquire, Admit, CancelScheduled, CatalogCommand, Command, CreateQueue, CreateSubscription,
     CreateTopic, Creation, DeadlineKind, DeleteBatch, Depart, DirectoryRow, DirectoryState,
     Disposition, EntityKind, EntityStatus, Entry, Fire, FireLocks, ForwardCommand, GroupId, Key,
-    Leave, NewMessage, NodeRow, Operation, PutRule, QueueProperties, ReceiveDeferred, Refuse,
-    RelocationCommand, RemoveRule, Renew, Restore, Row, Seal, Select, Send, SendVia, Settle,
-    Settlement, SubscriptionProperties, TopicCommand, TopicProperties, UpdateQueue,
+    Leave, NewMessage, NewNamespace, NodeRow, Operation, PutRule, QueueProperties, ReceiveDeferred,
+    Refuse, RelocationCommand, RemoveRule, Renew, Restore, Row, Seal, Select, Send, SendVia,
+    Settle, Settlement, SubscriptionProperties, TopicCommand, TopicProperties, UpdateQueue,
     UpdateSubscription, UpdateTopic,
 };
 
@@ -290,10 +290,11 @@ choice!(CatalogCommand {
     42 => UseNamespace { request, name, until },
     43 => SealNamespace { request, name },
     44 => DeleteIdleNamespace { request, name },
-    35 => CreateNamespaceOf { request, name, profile, authorization_rules },
+    35 => CreateNamespaceOf { request, new },
     36 => ChangeProfile { request, name, profile },
     37 => SettleProfile { request, name, profile, fits },
 });
+record!(NewNamespace { name, profile, auto_delete_on_idle, authorization_rules });
 record!(NodeRow { peer_address, grpc_address, http_address });
 record!(DirectoryRow { entity, group, name, kind, request, state });
 choice!(DirectoryState { 0 => Creating { what }, 1 => Ready, 2 => Deleting, 3 => Sealing { idle_since } });

@@ -1,5 +1,6 @@
 //! Namespaces on real nodes: what is in one cannot be had from another, whichever way in is taken.
 
+mod idle;
 mod keys;
 mod lifetime;
 mod passages;

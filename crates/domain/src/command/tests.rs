@@ -429,9 +429,12 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
     let profile = Profile::Basic;
     let create_basic = CatalogCommand::CreateNamespaceOf {
         request,
-        name: name(),
-        profile,
-        authorization_rules: Vec::new(),
+        new: NewNamespace {
+            name: name(),
+            profile,
+            auto_delete_on_idle: Span::MAX,
+            authorization_rules: Vec::new(),
+        },
     };
     let change_profile = CatalogCommand::ChangeProfile { request, name: name(), profile };
     let settle_profile =

@@ -17,9 +17,9 @@ use crate::read::DIRECTORY_END;
 use crate::validate::InProfile;
 use crate::{
     CatalogCommand, CatalogOutcome, ClusterRow, Creation, DirectoryRow, DirectoryState, EntityId,
-    EntityKind, GroupId, GroupRow, Key, Namespace, NewRule, NodeRow, Outcome, Profile,
-    QueueProperties, Refusal, Row, Rows, SUBSCRIPTIONS_MAX, Span, SubQueue, SubscriptionProperties,
-    Timestamp, namespace_of, subscription_path, validate,
+    EntityKind, GroupId, GroupRow, Key, Namespace, NewNamespace, NewRule, NodeRow, Outcome,
+    Profile, QueueProperties, Refusal, Row, Rows, SUBSCRIPTIONS_MAX, Span, SubQueue,
+    SubscriptionProperties, Timestamp, namespace_of, subscription_path, validate,
 };
 
 fn entry(row: DirectoryRow, fresh: bool) -> Result<Outcome, Refusal> {
@@ -103,11 +103,12 @@ impl<R: Rows> Catalog<'_, R> {
             }
             CatalogCommand::RemoveFaultRules { name } => Ok(self.fault_rules().remove(name)),
             CatalogCommand::CreateNamespace { request, name, authorization_rules } => {
-                let profile = Profile::SelfHosted;
-                self.namespaces().create(request, name, profile, authorization_rules)
+                let (profile, auto_delete_on_idle) = (Profile::SelfHosted, Span::MAX);
+                let new = NewNamespace { name, profile, auto_delete_on_idle, authorization_rules };
+                self.namespaces().create(request, new)
             }
-            CatalogCommand::CreateNamespaceOf { request, name, profile, authorization_rules } => {
-                self.namespaces().create(request, name, profile, authorization_rules)
+            CatalogCommand::CreateNamespaceOf { request, new } => {
+                self.namespaces().create(request, new)
             }
             CatalogCommand::ChangeProfile { request, name, profile } => {
                 let entities = self.sizes().in_namespace(&Namespace::named(&name)?);

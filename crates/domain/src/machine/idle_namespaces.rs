@@ -11,13 +11,17 @@ impl<R: Rows> Namespaces<'_, R> {
     pub fn set_idle(&mut self, request: u64, name: &str, window: Span) -> Result<Outcome, Refusal> {
         let row = self.known(name, request)?;
         check_window(window)?;
+        self.give_window(name, request, window);
+        told(row)
+    }
+
+    pub(super) fn give_window(&mut self, name: &str, request: u64, window: Span) {
         if window.is_max() {
-            self.members.view.delete_if_there(Key::NamespaceIdle(row.name.clone()));
+            self.members.view.delete_if_there(Key::NamespaceIdle(name.to_owned()));
         } else {
             let (used_until, is_sealed) = (self.at, false);
-            self.put_idle(&row.name, NamespaceIdleRow { request, window, used_until, is_sealed });
+            self.put_idle(name, NamespaceIdleRow { request, window, used_until, is_sealed });
         }
-        told(row)
     }
 
     /// NS-10: whoever is told so may use it until then. Of one that is not temporary, or no more, nothing is kept.
@@ -81,7 +85,7 @@ impl<R: Rows> Namespaces<'_, R> {
 }
 
 /// IDLE-1.
-fn check_window(window: Span) -> Result<(), Refusal> {
+pub(super) fn check_window(window: Span) -> Result<(), Refusal> {
     match window < IDLE_MIN {
         true => Err(Refusal::ArgumentOutOfRange {
             what: "AutoDeleteOnIdle",

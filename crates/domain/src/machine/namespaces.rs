@@ -1,14 +1,15 @@
 //! Namespaces beside the default one (NS): which there are, and with which keys. Their entities are in the directory
 //! like all others, by qualified names.
 
+use crate::machine::idle_namespaces::check_window;
 use crate::machine::members::Members;
 use crate::machine::restoration::check_not_restoring;
 use crate::read::DIRECTORY_END;
 use crate::validate::InProfile;
 use crate::{
     AuthorizationRule, CatalogOutcome, DEFAULT_NAMESPACE, Key, NAMESPACES_MAX, Namespace,
-    NamespaceRow, NamespaceState, Outcome, Profile, Refusal, Row, Rows, Timestamp, namespace_name,
-    split_subscription_path, told_name, validate,
+    NamespaceRow, NamespaceState, NewNamespace, Outcome, Profile, Refusal, Row, Rows, Timestamp,
+    namespace_name, split_subscription_path, told_name, validate,
 };
 
 const WHAT: &str = "namespace";
@@ -47,14 +48,13 @@ impl<R: Rows> Namespaces<'_, R> {
     pub fn create(
         &mut self,
         request: u64,
-        name: String,
-        profile: Profile,
-        authorization_rules: Vec<AuthorizationRule>,
+        NewNamespace { name, profile, auto_delete_on_idle, authorization_rules }: NewNamespace,
     ) -> Result<Outcome, Refusal> {
         self.members.formed()?;
         check_not_restoring(self.members.view)?;
         namespace_name(&name)?;
         validate::authorization_rules(&authorization_rules)?;
+        check_window(auto_delete_on_idle)?;
         match self.row(&name) {
             Some(row) if row.request == request => return told(row),
             Some(row) if row.is_ready() => return refuse(format!("there is one called '{name}'")),
@@ -73,6 +73,7 @@ impl<R: Rows> Namespaces<'_, R> {
         }
         let (at, state) = (self.at, NamespaceState::Ready);
         let (created_at, modified_at) = (at, at);
+        self.give_window(&name, request, auto_delete_on_idle);
         self.put(NamespaceRow {
             name,
             request,

@@ -8,7 +8,7 @@ use wire::native;
 
 use super::authorization;
 use crate::connect::Connect;
-use crate::input::instant;
+use crate::input::{duration, instant};
 use crate::terminal;
 
 const EXAMPLES: &str = "\
@@ -17,6 +17,7 @@ Examples:
   mayfly namespace show orders --keys
   mayfly namespace create team-7 --authorization-rule worker=listen,send
   mayfly namespace create like-azure --profile standard
+  mayfly namespace create run-17 --auto-delete-on-idle 1h
   mayfly namespace list
   mayfly namespace update default --profile premium
   mayfly namespace update orders --authorization-rule RootManageSharedAccessKey=manage --authorization-rule shop=send
@@ -26,6 +27,8 @@ Examples:
 Clients choose a namespace by the first label of the host they connect to: sb://orders.bus.example/";
 
 const PROFILE_HELP: &str = "The tier of Service Bus that it behaves as: self-hosted (all there is), basic, standard or premium";
+
+const IDLE_HELP: &str = "Delete it with everything in it when nobody uses it for so long, 5 min or more; `never` is the default";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -45,6 +48,8 @@ enum NamespaceCommand {
         authorization_rules: Vec<AuthorizationRule>,
         #[arg(long, value_name = "PROFILE", help = PROFILE_HELP, default_value_t)]
         profile: Profile,
+        #[arg(long, value_name = "DURATION", value_parser = duration::parse_ms, help = IDLE_HELP)]
+        auto_delete_on_idle: Option<u64>,
         #[command(flatten)]
         shown: Shown,
     },
@@ -63,15 +68,18 @@ enum NamespaceCommand {
         #[command(flatten)]
         shown: Shown,
     },
-    /// Put other rules in the place of its rules, or have it behave as another tier
+    /// Put other rules in the place of its rules, have it behave as another tier, or go when it is idle
     Update {
         /// Name of the namespace
         name: String,
         #[arg(long = "authorization-rule", value_name = "NAME=RIGHT,…", help = authorization::HELP)]
-        #[arg(value_parser = authorization::parse, required_unless_present = "profile")]
+        #[arg(value_parser = authorization::parse)]
+        #[arg(required_unless_present_any = ["profile", "auto_delete_on_idle"])]
         authorization_rules: Vec<AuthorizationRule>,
         #[arg(long, value_name = "PROFILE", help = PROFILE_HELP)]
         profile: Option<Profile>,
+        #[arg(long, value_name = "DURATION", value_parser = duration::parse_ms, help = IDLE_HELP)]
+        auto_delete_on_idle: Option<u64>,
         #[command(flatten)]
         shown: Shown,
     },
@@ -98,11 +106,21 @@ struct Shown {
 
 pub async fn run(args: NamespaceArgs) -> anyhow::Result<()> {
     match args.command {
-        NamespaceCommand::Create { name, authorization_rules, profile, shown } => {
-            let rules = (!authorization_rules.is_empty())
-                .then(|| native::shown_rules(&authorization_rules));
-            let (client, profile) = (shown.connect.client()?, native::shown_profile(profile));
-            let namespace = client.create_namespace_of(&name, profile, rules).await?;
+        NamespaceCommand::Create {
+            name,
+            authorization_rules,
+            profile,
+            auto_delete_on_idle,
+            shown,
+        } => {
+            let new = v1::CreateNamespaceRequest {
+                name,
+                authorization_rules: given(&authorization_rules),
+                profile: native::shown_profile(profile).into(),
+                auto_delete_on_idle_ms: auto_delete_on_idle,
+                ..Default::default()
+            };
+            let namespace = shown.connect.client()?.create_namespace_of(new).await?;
             done(&shown, &namespace, "created")
         }
         NamespaceCommand::List { shown } => {
@@ -115,13 +133,19 @@ pub async fn run(args: NamespaceArgs) -> anyhow::Result<()> {
             let namespace = shown.connect.client()?.namespace(&name).await?;
             show(&namespace, keys, shown.json)
         }
-        NamespaceCommand::Update { name, authorization_rules, profile, shown } => {
+        NamespaceCommand::Update {
+            name,
+            authorization_rules,
+            profile,
+            auto_delete_on_idle,
+            shown,
+        } => {
             let client = shown.connect.client()?;
             let request = v1::UpdateNamespaceRequest {
                 name,
-                authorization_rules: (!authorization_rules.is_empty())
-                    .then(|| native::shown_rules(&authorization_rules)),
+                authorization_rules: given(&authorization_rules),
                 profile: profile.map_or(0, |profile| native::shown_profile(profile).into()),
+                auto_delete_on_idle_ms: auto_delete_on_idle,
             };
             let namespace = client.change_namespace(request).await?;
             done(&shown, &namespace, "updated")
@@ -135,6 +159,10 @@ pub async fn run(args: NamespaceArgs) -> anyhow::Result<()> {
             }
         }
     }
+}
+
+fn given(rules: &[AuthorizationRule]) -> Option<v1::AuthorizationRules> {
+    (!rules.is_empty()).then(|| native::shown_rules(rules))
 }
 
 fn done(shown: &Shown, namespace: &v1::Namespace, done: &str) -> anyhow::Result<()> {
@@ -159,14 +187,15 @@ fn list(namespaces: &[v1::Namespace], as_json: bool) -> anyhow::Result<()> {
             namespace.name.clone(),
             state(namespace).to_owned(),
             profile(namespace)?,
+            window(namespace),
             terminal::count(namespace.entities.into()),
             created(namespace),
             authorization::shown(&rules(namespace)?, false),
         ])
     };
     let rows = namespaces.iter().map(row).collect::<anyhow::Result<Vec<_>>>()?;
-    let header = ["name", "state", "profile", "entities", "created", "rules"];
-    terminal::line(terminal::table(&header, &[3], rows))
+    let header = ["name", "state", "profile", "when idle", "entities", "created", "rules"];
+    terminal::line(terminal::table(&header, &[4], rows))
 }
 
 fn show(namespace: &v1::Namespace, keys: bool, as_json: bool) -> anyhow::Result<()> {
@@ -177,6 +206,8 @@ fn show(namespace: &v1::Namespace, keys: bool, as_json: bool) -> anyhow::Result<
         ("name", namespace.name.clone()),
         ("state", state(namespace).to_owned()),
         ("profile", profile(namespace)?),
+        ("delete when idle for", window(namespace)),
+        ("in use until", namespace.used_until_ms.map_or_else(|| "-".to_owned(), instant::show_ms)),
         ("queues and topics", terminal::count(namespace.entities.into())),
         ("created", created(namespace)),
         ("changed", instant::show_ms(namespace.modified_at_ms)),
@@ -190,6 +221,8 @@ fn as_json(namespace: &v1::Namespace, keys: bool) -> anyhow::Result<Value> {
         "state": state(namespace),
         "profile": read_profile(namespace.profile)?,
         "next_profile": read_profile(namespace.next_profile)?,
+        "auto_delete_on_idle_ms": namespace.auto_delete_on_idle_ms,
+        "used_until": namespace.used_until_ms.map(instant::show_ms),
         "entities": namespace.entities,
         "created_at": instant::show_ms(namespace.created_at_ms),
         "modified_at": instant::show_ms(namespace.modified_at_ms),
@@ -211,6 +244,10 @@ fn profile(namespace: &v1::Namespace) -> anyhow::Result<String> {
         Some(next) => format!("{profile}, to be {next}"),
         None => profile.to_owned(),
     })
+}
+
+fn window(namespace: &v1::Namespace) -> String {
+    duration::show_ms(namespace.auto_delete_on_idle_ms.unwrap_or(u64::MAX))
 }
 
 fn read_profile(profile: i32) -> anyhow::Result<Option<&'static str>> {

@@ -162,8 +162,7 @@ impl<'a> Cluster<'a> {
 
     /// As [`Cluster::now`], by what this node has heard of so far.
     pub fn now_here(self) -> (Timestamp, Span) {
-        let offset = domain::meta(&self.router.local.catalog()).clock_offset;
-        (self.router.local.clock.told().plus(offset), offset)
+        self.router.now_here()
     }
 
     /// Development mode only: moves every group's time forward, and returns when all have done it.

@@ -147,14 +147,14 @@ impl Router {
     /// be behind, by far less than it takes from the question whether somebody uses it to the deletion.
     fn is_use_known(&self, namespace: &Namespace, ahead: Span) -> bool {
         match idle_row(&self.local.catalog(), namespace.as_str()) {
-            Some(row) => !row.is_sealed && row.used_until >= self.local.clock.now().plus(ahead),
+            Some(row) => !row.is_sealed && row.used_until >= self.now_here().0.plus(ahead),
             None => true,
         }
     }
 
     async fn tell_use(&self, namespace: &Namespace, deadline: Instant) -> Result<()> {
         let Some(row) = idle_row(&self.local.catalog(), namespace.as_str()) else { return Ok(()) };
-        let until = self.local.clock.now().plus(TOUCH_LASTS);
+        let until = self.now_here().0.plus(TOUCH_LASTS);
         let (request, name) = (row.request, namespace.as_str().to_owned());
         let tell = CatalogCommand::UseNamespace { request, name, until };
         Catalog::new(self).ask(tell, "", deadline).await.map(drop)

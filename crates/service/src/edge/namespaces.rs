@@ -7,7 +7,8 @@ use auth::{Access, Key as AccessKey, Keyring};
 use domain::{
     AuthorizationRule, CatalogCommand, CatalogOutcome, DEFAULT_NAMESPACE, DirectoryRow, EntityInfo,
     EntityKind, FEATURE_LEVEL_NAMESPACES, FEATURE_LEVEL_PROFILES, GroupId, Key, Namespace,
-    NamespaceRow, NamespaceState, Outcome, Profile, QUALIFIED_END, Refusal, Row, Rows, Timestamp,
+    NamespaceIdleRow, NamespaceRow, NamespaceState, NewNamespace, Outcome, Profile, QUALIFIED_END,
+    Refusal, Row, Rows, Span, Timestamp,
 };
 use futures::StreamExt;
 use futures::stream;
@@ -18,6 +19,7 @@ use crate::edge::catalog::{self, Catalog};
 use crate::edge::cluster::Cluster;
 use crate::edge::entities::Entities;
 use crate::edge::intents::Intents;
+use crate::edge::namespace_use::idle_row;
 use crate::edge::profiles;
 use crate::edge::receiver::unexpected;
 use crate::edge::router::{PAUSE_MIN, Router};
@@ -35,8 +37,16 @@ const HEARD_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamespaceInfo {
     pub row: NamespaceRow,
+    /// Where it goes once it is idle (NS-9).
+    pub idle: Option<NamespaceIdleRow>,
     /// Queues and topics in it.
     pub entities: u32,
+}
+
+impl NamespaceInfo {
+    fn of(rows: &impl Rows, row: NamespaceRow) -> NamespaceInfo {
+        NamespaceInfo { idle: idle_row(rows, &row.name), entities: entities(rows, &row.name), row }
+    }
 }
 
 /// The namespaces of the cluster.
@@ -86,8 +96,7 @@ impl<'a> Namespaces<'a> {
             }
             ControlFlow::Continue(())
         });
-        let info = |row: NamespaceRow| NamespaceInfo { entities: entities(&rows, &row.name), row };
-        found.into_iter().map(info).collect()
+        found.into_iter().map(|row| NamespaceInfo::of(&rows, row)).collect()
     }
 
     /// # Errors
@@ -97,40 +106,44 @@ impl<'a> Namespaces<'a> {
             Ok(namespace) if namespace.is_default() => self.default_row(),
             Ok(_) | Err(_) => self.known(name)?,
         };
-        Ok(NamespaceInfo { entities: entities(&self.router.local.catalog(), &row.name), row })
+        Ok(NamespaceInfo::of(&self.router.local.catalog(), row))
     }
 
-    /// NS-2, NS-7: keys that are left out are drawn. Returns once all nodes that answer know it.
+    /// NS-2, NS-7, NS-9: keys that are left out are drawn. Returns once all nodes that answer know it.
     ///
     /// # Errors
     /// NS-2: the name is none, is taken, or is that of a node's host.
     pub async fn create(
         self,
-        name: &str,
-        profile: Profile,
-        mut authorization_rules: Vec<AuthorizationRule>,
+        mut new: NewNamespace,
         request: Option<u64>,
     ) -> Result<NamespaceInfo> {
         let refused = |refusal: Refusal| Error::new(refusal, "");
-        let name = name.to_ascii_lowercase();
-        domain::namespace_name(&name).map_err(refused)?;
-        self.check_no_host(&name)?;
-        let level = match profile {
-            Profile::SelfHosted => FEATURE_LEVEL_NAMESPACES,
-            Profile::Basic | Profile::Standard | Profile::Premium => FEATURE_LEVEL_PROFILES,
+        new.name = new.name.to_ascii_lowercase();
+        domain::namespace_name(&new.name).map_err(refused)?;
+        self.check_no_host(&new.name)?;
+        settle(&[], &mut new.authorization_rules, self.router.local.clock.now());
+        let request = request.unwrap_or_else(rand::random);
+        let is_plain = new.profile == Profile::SelfHosted && new.auto_delete_on_idle.is_max();
+        let (level, create) = if is_plain {
+            let NewNamespace { name, authorization_rules, .. } = new;
+            let create = CatalogCommand::CreateNamespace { request, name, authorization_rules };
+            (FEATURE_LEVEL_NAMESPACES, create)
+        } else {
+            (FEATURE_LEVEL_PROFILES, CatalogCommand::CreateNamespaceOf { request, new })
         };
         Cluster::new(self.router).of_level(level, WHAT).await?;
-        settle(&[], &mut authorization_rules, self.router.local.clock.now());
-        let request = request.unwrap_or_else(rand::random);
-        let create = match profile {
-            Profile::SelfHosted => {
-                CatalogCommand::CreateNamespace { request, name, authorization_rules }
-            }
-            Profile::Basic | Profile::Standard | Profile::Premium => {
-                CatalogCommand::CreateNamespaceOf { request, name, profile, authorization_rules }
-            }
-        };
         self.changed(create).await
+    }
+
+    /// NS-9: it goes once nobody has used it for so long; never with `Span::MAX`. Returns as [`Namespaces::create`].
+    ///
+    /// # Errors
+    /// There is none of that name, or the time is too short (IDLE-1).
+    pub async fn set_auto_delete_on_idle(self, name: &str, window: Span) -> Result<NamespaceInfo> {
+        let NamespaceRow { name, request, .. } = self.known(name)?;
+        Cluster::new(self.router).of_level(FEATURE_LEVEL_PROFILES, WHAT).await?;
+        self.changed(CatalogCommand::SetNamespaceIdle { request, name, window }).await
     }
 
     /// NS-7: these are its rules from now on; keys that are left out stay what they were. Returns as
@@ -255,7 +268,7 @@ impl<'a> Namespaces<'a> {
             return Err(unexpected(&asked, "".into()));
         };
         self.heard(&row).await;
-        Ok(NamespaceInfo { entities: entities(&self.router.local.catalog(), &row.name), row })
+        Ok(NamespaceInfo::of(&self.router.local.catalog(), row))
     }
 
     /// Waits until all nodes that answer have applied a change, or for as long as one that lives takes.

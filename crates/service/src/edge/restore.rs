@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use domain::{
     CatalogCommand, Command, DirectoryRow, DirectoryState, EntityId, FEATURE_LEVEL_BACKUP, GroupId,
-    Key, NamespaceRow, Outcome, Refusal, Row, Specifics, Timestamp,
+    Key, NamespaceIdleRow, NamespaceRow, Outcome, Refusal, Row, Specifics, Timestamp,
 };
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -58,6 +58,8 @@ struct BackupCatalog {
     /// Entities whose deletion was decided: it is finished here.
     deleting: BTreeSet<EntityId>,
     namespaces: Vec<NamespaceRow>,
+    /// Those of them that go once they are idle.
+    idle: Vec<(String, NamespaceIdleRow)>,
 }
 
 /// Names of what is restored.
@@ -264,6 +266,10 @@ impl Restore {
             let restored = CatalogCommand::RestoreNamespaces { restore, rows };
             Catalog::new(&router).ask(restored, "", router.deadline()).await?;
         }
+        for (name, NamespaceIdleRow { request, window, .. }) in self.catalog.idle {
+            let idle = CatalogCommand::SetNamespaceIdle { request, name, window };
+            Catalog::new(&router).ask(idle, "", router.deadline()).await?;
+        }
         let rows = self.names.rows();
         for rows in rows.chunks(NAMES) {
             let name = CatalogCommand::RestoreNames { restore, rows: rows.to_vec() };
@@ -298,6 +304,7 @@ impl BackupCatalog {
                 self.requests.insert(row.entity, row.request);
             }
             (Key::Namespace(_), Row::Namespace(row)) => self.namespaces.push(*row),
+            (Key::NamespaceIdle(name), Row::NamespaceIdle(row)) => self.idle.push((name, row)),
             _ => (),
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use domain::{
     Command, DirectoryRow, EntityId, EntityKind, GroupId, Origin, Outcome, QualifiedName,
-    ReceiverId, Refusal,
+    ReceiverId, Refusal, Span, Timestamp,
 };
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -153,6 +153,12 @@ impl Router {
 
     pub fn deadline(&self) -> Instant {
         Instant::now() + self.config.request_timeout
+    }
+
+    /// The catalog's time, and how far it was moved forward, by what this node has heard of so far.
+    pub fn now_here(&self) -> (Timestamp, Span) {
+        let offset = domain::meta(&self.local.catalog()).clock_offset;
+        (self.local.clock.told().plus(offset), offset)
     }
 
     fn next_number(&self) -> u64 {

@@ -61,7 +61,7 @@ impl IdleNamespaces {
             return;
         }
         let Some(Row::Meta(meta)) = rows.get(&Key::Meta) else { return };
-        let now = self.router.local.clock.now();
+        let now = self.router.now_here().0;
         if now.since(meta.last_at) >= BEAT_EVERY {
             let deadline = self.router.deadline();
             drop(self.router.call(GroupId::CATALOG, Command::Beat, deadline).await);

@@ -167,9 +167,10 @@ fn namespace_command() -> impl Strategy<Value = CatalogCommand> {
             .prop_map(|(request, name)| CatalogCommand::SealNamespace { request, name }),
         (any::<u64>(), text())
             .prop_map(|(request, name)| CatalogCommand::DeleteIdleNamespace { request, name }),
-        (any::<u64>(), text(), profile(), authorization_rules()).prop_map(
-            |(request, name, profile, authorization_rules)| {
-                CatalogCommand::CreateNamespaceOf { request, name, profile, authorization_rules }
+        (any::<u64>(), text(), profile(), span(), authorization_rules()).prop_map(
+            |(request, name, profile, auto_delete_on_idle, authorization_rules)| {
+                let new = NewNamespace { name, profile, auto_delete_on_idle, authorization_rules };
+                CatalogCommand::CreateNamespaceOf { request, new }
             }
         ),
         (any::<u64>(), text(), profile()).prop_map(|(request, name, profile)| {

@@ -412,11 +412,14 @@ fn commands() {
         (
             Command::Catalog(CatalogCommand::CreateNamespaceOf {
                 request: 300,
-                name: "orders".into(),
-                profile: Profile::Basic,
-                authorization_rules: Vec::new(),
+                new: NewNamespace {
+                    name: "orders".into(),
+                    profile: Profile::Basic,
+                    auto_delete_on_idle: Span(300_000),
+                    authorization_rules: Vec::new(),
+                },
             }),
-            "0f23ac02066f72646572730100",
+            "0f23ac02066f726465727301e0a71200",
         ),
         (
             Command::Catalog(CatalogCommand::ChangeProfile {
