@@ -90,6 +90,8 @@ pub struct ProfileLimits {
     pub batch_delete_max: u32,
     /// QUOTA-11: bytes of a session's state.
     pub session_state_bytes_max: usize,
+    /// QUOTA-8: credits a second (QUOTA-34) of all clients on all nodes; absent: as many as the machines bear.
+    pub credits_per_second: Option<u64>,
 }
 
 const KILOBYTE: usize = 1024;
@@ -107,6 +109,7 @@ const SELF_HOSTED: ProfileLimits = ProfileLimits {
     default_ttl_max: Span::MAX,
     batch_delete_max: 4000,
     session_state_bytes_max: 1024 * KILOBYTE,
+    credits_per_second: None,
 };
 
 const BASIC: ProfileLimits = ProfileLimits {
@@ -129,6 +132,7 @@ const STANDARD: ProfileLimits = ProfileLimits {
     default_ttl_max: Span::MAX,
     batch_delete_max: 500,
     session_state_bytes_max: 256 * KILOBYTE,
+    credits_per_second: Some(1_000),
 };
 
 /// Messages of more than a megabyte are none of this broker's yet.
@@ -145,4 +149,5 @@ const PREMIUM: ProfileLimits = ProfileLimits {
     default_ttl_max: Span::MAX,
     batch_delete_max: 4000,
     session_state_bytes_max: 1024 * KILOBYTE,
+    credits_per_second: None,
 };

@@ -111,7 +111,7 @@ impl Door {
         let visitor = self.visitor(&request);
         let asked = request.into_inner();
         let permitted = visitor.permit(&asked).await?;
-        let party = visitor.party(&permitted.principal)?;
+        let party = visitor.party(&permitted)?;
         let _load = charge(party.as_ref(), &asked)?;
         let broker = visitor.broker(&permitted);
         let Permitted { principal, namespace } = permitted;
@@ -206,7 +206,7 @@ impl Visitor {
     pub async fn admit<M: Ask>(&self, asked: &M) -> Result<Admitted, Status> {
         const { assert!(M::ACTION.is_none(), "the audit is told of it by Door::call") };
         let permitted = self.permit(asked).await?;
-        let party = self.party(&permitted.principal)?;
+        let party = self.party(&permitted)?;
         let load = charge(party.as_ref(), asked)?;
         Ok(Admitted { broker: self.broker(&permitted), party, load })
     }
@@ -238,9 +238,12 @@ impl Visitor {
         self.slot.as_ref().map(|slot| slot.list_link(role, entity))
     }
 
-    fn party(&self, principal: &Principal) -> Result<Option<Party>, Status> {
-        let party = self.slot.as_ref().map(|slot| slot.party(principal)).transpose();
-        party.map_err(|over| exceeded(&over, ""))
+    fn party(
+        &self,
+        Permitted { principal, namespace }: &Permitted,
+    ) -> Result<Option<Party>, Status> {
+        let of = |slot: &Slot| slot.party(principal, namespace.as_str());
+        self.slot.as_ref().map(of).transpose().map_err(|over| exceeded(&over, ""))
     }
 
     /// Resolves once what was asked may be asked no more, as a key was removed or exchanged, or the token

@@ -284,7 +284,7 @@ pub(crate) async fn check(State(gate): State<Gate>, request: Request, next: Next
     let creates = matches!(action, Some((Action::EntityCreate, _)));
     // Whoever watches a node is never held up.
     if !is_of_node {
-        match charge(&request, &principal, target.as_ref(), creates) {
+        match charge(&request, &principal, &gate.guard.namespace, target.as_ref(), creates) {
             Ok(party) => drop(request.extensions_mut().insert(party)),
             Err(exceeded) => {
                 let entity = target.as_ref().and_then(Target::entity).unwrap_or_default();
@@ -309,12 +309,13 @@ pub(crate) async fn check(State(gate): State<Gate>, request: Request, next: Next
 fn charge(
     request: &Request,
     principal: &Principal,
+    namespace: &Namespace,
     target: Option<&Target>,
     creates: bool,
 ) -> Result<Option<Party>, Exceeded> {
     let slot = request.extensions().get::<ConnectionSlot>();
     let Some(slot) = slot.and_then(|ConnectionSlot(slot)| slot.as_ref()) else { return Ok(None) };
-    let party = slot.party(principal)?;
+    let party = slot.party(principal, namespace.as_str())?;
     let credits = match target {
         Some(Target::Messages { .. }) => 0,
         // Every node looks through all that it has.

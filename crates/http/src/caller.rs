@@ -73,7 +73,9 @@ impl Caller {
         let why = format!("{surplus}; nothing was done, try another node, or again later");
         let status = match surplus.limit.scope() {
             Scope::Protocol => return Some(refuse(StatusCode::SERVICE_UNAVAILABLE, why)),
-            Scope::Address | Scope::Key | Scope::Connection => StatusCode::TOO_MANY_REQUESTS,
+            Scope::Address | Scope::Key | Scope::Connection | Scope::Namespace => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
         };
         let mut refusal = refuse(status, why);
         refusal.headers_mut().insert(header::RETRY_AFTER, surplus.wait_s().into());

@@ -20,7 +20,7 @@ pub struct Exceeded {
 /// Where whoever runs the node finds it.
 fn setting(limit: Limit) -> String {
     match limit.scope() {
-        Scope::Protocol => String::new(),
+        Scope::Protocol | Scope::Namespace => String::new(),
         Scope::Address | Scope::Key | Scope::Connection => {
             format!(" (limits.{})", limit.name())
         }

@@ -17,7 +17,10 @@ use crate::limit::{FrontEnd, Limit, Settings};
 use crate::metric;
 use crate::rate::{Bucket, Rate};
 use crate::registry::Registry;
+use crate::tenant::{Tenant, Tenants};
 
+/// As Service Bus tells it of a namespace that is throttled (QUOTA-8).
+const NAMESPACE_WAIT_MIN: Duration = Duration::from_secs(2);
 /// What waits for a key's bytes to be stored is worth another try then.
 const BYTES_WAIT: Duration = Duration::from_secs(2);
 
@@ -31,6 +34,7 @@ struct Books {
     front_ends: [FrontEndBooks; FrontEnd::ALL.len()],
     addresses: Accounts<IpAddr>,
     keys: Accounts<KeyName>,
+    tenants: Tenants,
     /// The connections that have a place.
     registry: Registry,
     /// The zero of the rates' time.
@@ -74,6 +78,7 @@ impl Ledger {
             front_ends: Default::default(),
             addresses: Accounts::default(),
             keys: Accounts::default(),
+            tenants: Tenants::default(),
             registry: Registry::new(),
             started: Instant::now(),
         };
@@ -129,11 +134,16 @@ impl Ledger {
             return Err(self.refuse(front_end, limit, self.max(limit), Duration::ZERO));
         }
         books.opened.fetch_add(1, Ordering::Relaxed);
-        let (key, bytes) = (OnceLock::new(), AtomicU64::new(0));
         let connection = self.0.registry.add(front_end, origin);
-        let ledger = self.clone();
-        let slot = ConnectionBooks { ledger, front_end, address: account, key, bytes, connection };
-        Ok(Slot(Arc::new(slot)))
+        Ok(Slot(Arc::new(ConnectionBooks {
+            ledger: self.clone(),
+            front_end,
+            address: account,
+            key: OnceLock::new(),
+            tenant: OnceLock::new(),
+            bytes: AtomicU64::new(0),
+            connection,
+        })))
     }
 
     /// The connections that came after one, or the first ones, in the order in which they came.
@@ -149,6 +159,23 @@ impl Ledger {
     /// Has a connection end, as soon as whoever serves it can say goodbye; whether there is one of that id.
     pub fn close(&self, id: ConnectionId) -> bool {
         self.0.registry.close(id)
+    }
+
+    /// QUOTA-8: these namespaces may ask for so many credits a second of all nodes together, and others for any number.
+    pub fn limit_namespaces(&self, rates: &[(String, u64)]) {
+        self.0.tenants.limit(rates);
+    }
+
+    /// What was granted in namespaces that have a limit, since this was last asked; once that is something. There is
+    /// one who asks.
+    pub async fn spent(&self) -> Vec<(String, u64)> {
+        self.0.tenants.spent().await
+    }
+
+    /// By the word of all nodes nothing more is to be granted in a namespace for so long.
+    pub fn owe(&self, namespace: &str, wait: Duration) {
+        let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        self.0.tenants.of(namespace).1.owe_until(self.now_ns().saturating_add(wait_ns));
     }
 
     /// Tells the recorder how things stand.
@@ -206,6 +233,8 @@ struct ConnectionBooks {
     address: Arc<Account>,
     /// The first that something was proven with.
     key: OnceLock<Holder>,
+    /// The first that something was asked for in.
+    tenant: OnceLock<(Arc<str>, Arc<Tenant>)>,
     /// In flight.
     bytes: AtomicU64,
     connection: Arc<Connection>,
@@ -233,13 +262,17 @@ impl Slot {
     ///
     /// # Errors
     /// It is one too many of that key.
-    pub fn party(&self, principal: &Principal) -> Result<Party, Exceeded> {
+    pub fn party(&self, principal: &Principal, namespace: &str) -> Result<Party, Exceeded> {
+        let account = self.account(principal)?;
+        Ok(Party { slot: self.clone(), account, tenant: self.tenant(namespace) })
+    }
+
+    fn account(&self, principal: &Principal) -> Result<Arc<Account>, Exceeded> {
         let ConnectionBooks { ledger, front_end, key, .. } = &*self.0;
-        let of = |account: &Arc<Account>| Party { slot: self.clone(), account: account.clone() };
         match key.get() {
-            Some(holder) if holder.principal == *principal => return Ok(of(&holder.account)),
+            Some(holder) if holder.principal == *principal => return Ok(holder.account.clone()),
             // It has its place already.
-            Some(_) => return Ok(of(&ledger.account_of(principal))),
+            Some(_) => return Ok(ledger.account_of(principal)),
             None => (),
         }
         let account = ledger.account_of(principal);
@@ -254,7 +287,16 @@ impl Slot {
             // Another request was first.
             Err(holder) => leave(&holder.account.connections),
         }
-        Ok(of(&account))
+        Ok(account)
+    }
+
+    fn tenant(&self, namespace: &str) -> Arc<Tenant> {
+        let ConnectionBooks { ledger, tenant, .. } = &*self.0;
+        let tenants = &ledger.0.tenants;
+        match tenant.get_or_init(|| tenants.of(namespace)) {
+            (name, tenant) if **name == *namespace => tenant.clone(),
+            _ => tenants.of(namespace).1,
+        }
     }
 
     /// Somebody asks for something who has not proved who he is. `credits`: as QUOTA-34 has them.
@@ -315,6 +357,12 @@ impl Slot {
         (max > 0).then(|| Rate { max, window: limit.window() })
     }
 
+    fn give_back(&self, limit: Limit, to: &Bucket, count: u64) {
+        if let Some(rate) = self.rate(limit) {
+            to.give_back(count, rate);
+        }
+    }
+
     fn take(&self, limit: Limit, from: &Bucket, count: u64) -> Result<(), Exceeded> {
         let ConnectionBooks { ledger, front_end, .. } = &*self.0;
         let Some(rate) = self.rate(limit).filter(|_| count > 0) else { return Ok(()) };
@@ -340,6 +388,7 @@ impl Drop for ConnectionBooks {
 pub struct Party {
     slot: Slot,
     pub(crate) account: Arc<Account>,
+    tenant: Arc<Tenant>,
 }
 
 impl Party {
@@ -351,16 +400,45 @@ impl Party {
     /// Something is asked for. `credits`: as QUOTA-34 has them.
     ///
     /// # Errors
-    /// The address or the key asks for too much: nothing is done.
+    /// The address, the key or the namespace asks for too much: nothing is done.
     pub fn ask(&self, credits: u64) -> Result<(), Exceeded> {
-        self.slot.ask(credits)?;
-        let asked = self.slot.take(Limit::KeyRequests, &self.account.requests, credits);
-        if asked.is_err()
-            && let Some(rate) = self.slot.rate(Limit::AddressRequests)
-        {
-            self.slot.0.address.requests.give_back(credits, rate);
+        let Party { slot, account, .. } = self;
+        slot.ask(credits)?;
+        slot.take(Limit::KeyRequests, &account.requests, credits).inspect_err(|_| {
+            slot.give_back(Limit::AddressRequests, &slot.0.address.requests, credits);
+        })?;
+        self.ask_namespace(credits).inspect_err(|_| {
+            slot.give_back(Limit::AddressRequests, &slot.0.address.requests, credits);
+            slot.give_back(Limit::KeyRequests, &account.requests, credits);
+        })
+    }
+
+    fn ask_namespace(&self, credits: u64) -> Result<(), Exceeded> {
+        let Party { slot: Slot(books), tenant, .. } = self;
+        let ConnectionBooks { ledger, front_end, .. } = &**books;
+        if tenant.max() == 0 {
+            return Ok(());
         }
-        asked
+        match tenant.take(credits, ledger.now_ns()) {
+            Ok(()) => {
+                ledger.0.tenants.tell();
+                Ok(())
+            }
+            Err(wait) => {
+                let wait = wait.max(NAMESPACE_WAIT_MIN);
+                Err(ledger.refuse(*front_end, Limit::NamespaceRequests, tenant.max(), wait))
+            }
+        }
+    }
+
+    /// So many messages came to the client (QUOTA-34): the namespace is charged for them, and they are held up by
+    /// nothing.
+    pub fn deliver(&self, messages: u64) {
+        if self.tenant.max() > 0 {
+            let ledger = &self.slot.0.ledger;
+            self.tenant.charge(messages, ledger.now_ns());
+            ledger.0.tenants.tell();
+        }
     }
 
     /// An entity is to be created.
@@ -423,7 +501,7 @@ pub struct Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        let Load { party: Party { slot, account }, bytes } = self;
+        let Load { party: Party { slot, account, .. }, bytes } = self;
         slot.0.bytes.fetch_sub(*bytes, Ordering::Relaxed);
         account.bytes.fetch_sub(*bytes, Ordering::Relaxed);
         slot.0.ledger.books(slot.0.front_end).bytes.fetch_sub(*bytes, Ordering::Relaxed);

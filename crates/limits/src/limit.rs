@@ -16,6 +16,8 @@ pub enum Scope {
     /// everything.
     Key,
     Connection,
+    /// Of all nodes together, by the namespace's profile.
+    Namespace,
 }
 
 /// What a client is told that reaches a limit.
@@ -120,6 +122,9 @@ limits! {
         "as many KiB of this key wait to be stored as may";
     KeyEntities, "entities_per_minute_per_key", Key, 0, Busy,
         "this key creates more entities in a minute than it may";
+    /// QUOTA-8: credits. Not a setting: each profile has its own.
+    NamespaceRequests, "requests_per_second_per_namespace", Namespace, 0, Busy,
+        "more is asked for in a second than its profile has";
 }
 
 impl Limit {
@@ -175,6 +180,7 @@ mod tests {
                 Scope::Address => "_per_address",
                 Scope::Key => "_per_key",
                 Scope::Connection => "_per_connection",
+                Scope::Namespace => "_per_namespace",
             };
             assert!(limit.name().ends_with(of), "{limit:?}");
             let is_rate = limit.name().contains("_per_second") || limit.name().contains("_minute");

@@ -60,6 +60,18 @@ impl Bucket {
         }
     }
 
+    /// Takes so many, whatever is owed already; how long it is then, in nanoseconds, until one may be taken.
+    pub fn charge(&self, count: u64, rate: Rate, now_ns: u64) -> u64 {
+        let (cost_ns, window_ns) = (rate.cost_ns(count), rate.window_ns());
+        let most_ns = now_ns + WINDOWS_MAX * window_ns;
+        let charged = |paid_at_ns: u64| (paid_at_ns.max(now_ns) + cost_ns).min(most_ns);
+        let add = |paid_at_ns: u64| Some(charged(paid_at_ns));
+        let before = self.paid_at_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        // It always has a next value.
+        let paid_at_ns = before.map_or(now_ns, charged);
+        paid_at_ns.saturating_sub(now_ns + window_ns)
+    }
+
     /// What was taken is not wanted after all.
     pub fn give_back(&self, count: u64, rate: Rate) {
         let cost_ns = rate.cost_ns(count);

@@ -104,8 +104,8 @@ mod tests {
         let slot = |last: u8| ledger.open(FrontEnd::Amqp, from(last)).unwrap();
         let (mut usage, mut other) = (Usage::new(slot(1)), Usage::new(slot(2)));
         usage.set_bytes(2_000);
-        usage.belong(usage.slot().party(&Principal::Anyone).unwrap());
-        other.belong(other.slot().party(&Principal::Anyone).unwrap());
+        usage.belong(usage.slot().party(&Principal::Anyone, "default").unwrap());
+        other.belong(other.slot().party(&Principal::Anyone, "default").unwrap());
         let has_room = |usage: &Usage| usage.party().expect("it is known").has_room().is_ok();
         assert!(!has_room(&usage) && !has_room(&other));
         usage.set_bytes(1_000);

@@ -19,6 +19,7 @@ mod recent_log;
 mod reload;
 mod self_report;
 pub mod telemetry;
+mod throttling;
 mod ward;
 
 use std::path::PathBuf;

@@ -17,6 +17,7 @@ mod authorization;
 mod backup;
 mod broker;
 mod cluster;
+mod credits;
 mod data_groups;
 mod entities;
 mod fault_rules;

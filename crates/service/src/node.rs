@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use domain::{Effect, EntityId, GroupId, Tally, TracedStep};
 use futures::future::join_all;
+use limits::CreditBank;
 use parking_lot::Mutex;
 use replication::{
     Channel, Clocks, Incoming, Leadership, NodeDescription, Observer, Replication,
@@ -214,6 +215,7 @@ impl Node {
             groups: groups.clone(),
             receivers: Arc::default(),
             about: listener.about.clone(),
+            bank: CreditBank::default(),
         });
         let router = Router::new(config, local.clone(), listener.leader_changes.clone());
         let router = Arc::new(router);

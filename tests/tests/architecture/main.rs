@@ -33,7 +33,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     // What is told of traced messages, and to whom: steps of `domain`, however they came about.
     ("spans", &["domain"]),
     // Of `auth` the keys of an entity, as its description has them; of `spans` the queue to its exporter.
-    ("service", &["auth", "domain", "engine", "fault-rules", "replication", "spans", "wire"]),
+    (
+        "service",
+        &["auth", "domain", "engine", "fault-rules", "limits", "replication", "spans", "wire"],
+    ),
     // Of `auth` what a certificate says of its holder.
     ("transport", &["auth"]),
     // Beside what front ends do: who did it, and what came of it.

@@ -4,6 +4,7 @@
 use amqp_protocol::codec::Error;
 use amqp_protocol::engine::Connection;
 use auth::Principal;
+use domain::Namespace;
 use limits::{Exceeded, Party, Slot, Usage};
 
 use super::backlog::Backlog;
@@ -33,10 +34,10 @@ impl Dues {
     }
 
     /// Counts the connection for who has proven something on it, if nobody did before.
-    pub fn belong(&mut self, principal: Option<&Principal>) {
+    pub fn belong(&mut self, principal: Option<&Principal>, namespace: &Namespace) {
         let usage = self.usage.as_mut().filter(|usage| usage.party().is_none());
         let Some((usage, principal)) = usage.zip(principal) else { return };
-        match usage.slot().party(principal) {
+        match usage.slot().party(principal, namespace.as_str()) {
             Ok(party) => usage.belong(party),
             Err(exceeded) => self.surplus = Some(exceeded),
         }
@@ -64,6 +65,13 @@ impl Dues {
         let Some(party) = self.party() else { return Ok(()) };
         let asked = party.ask(messages.max(1) as u64).and_then(|()| party.has_room());
         asked.map_err(|exceeded| failure::exceeded(&exceeded, ""))
+    }
+
+    /// So many messages went to the client.
+    pub fn deliver(&self, messages: usize) {
+        if let Some(party) = self.party() {
+            party.deliver(messages as u64);
+        }
     }
 
     /// Whether a client may try to prove who it is.

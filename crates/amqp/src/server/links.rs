@@ -138,7 +138,8 @@ impl Links {
 
     /// The connection belongs to who has proven something on it.
     fn see_party(&mut self) {
-        self.dues.belong(self.grants.principal(&self.shared.config.access));
+        let principal = self.grants.principal(&self.shared.config.access);
+        self.dues.belong(principal, &self.grants.namespace);
     }
 
     /// NS-5: what the connection asks for is in the namespace that this host means.
@@ -840,8 +841,8 @@ impl Links {
     }
 
     fn outgoing_handler(&mut self) -> OutgoingHandler<'_> {
-        let Links { engine, shared, table, scratch, now, .. } = self;
-        OutgoingHandler { limits: &shared.config.limits, now: *now, engine, table, scratch }
+        let Links { engine, shared, table, scratch, now, dues, .. } = self;
+        OutgoingHandler { limits: &shared.config.limits, now: *now, engine, table, scratch, dues }
     }
 
     fn transaction_handler(&mut self) -> TransactionHandler<'_> {

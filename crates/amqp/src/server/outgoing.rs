@@ -16,6 +16,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use super::address::Entity;
 use super::backlog::Share;
 use super::consumer::{GivesBack, Order};
+use super::dues::Dues;
 use super::link_table::{Kind, LinkTable};
 use super::tasks::Turn;
 use super::verdict::{Verdict, unlocked_tag};
@@ -112,6 +113,7 @@ pub(super) struct OutgoingHandler<'a> {
     pub engine: &'a mut Connection,
     pub table: &'a mut LinkTable,
     pub scratch: &'a mut BytesMut,
+    pub dues: &'a Dues,
 }
 
 impl OutgoingHandler<'_> {
@@ -185,6 +187,7 @@ impl OutgoingHandler<'_> {
                 // There is room and credit; a link that is gone has its event to come.
                 Ok(outgoing) => {
                     let _ = self.engine.send(id, &outgoing);
+                    self.dues.deliver(1);
                 }
                 // It stays locked until its lock lapses, and is dead-lettered in the end.
                 Err(error) => tracing::error!(%sequence, %error, "unreadable content"),

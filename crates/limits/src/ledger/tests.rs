@@ -33,14 +33,14 @@ fn quota_13_connections_are_counted_in_all_by_address_and_by_key() {
     assert_eq!(reached(open(FrontEnd::Http, 3)), Some((Limit::Connections, 3)));
     assert!(open(FrontEnd::Amqp, 3).is_ok(), "another protocol has places of its own");
 
-    let held = first.party(&key("k")).unwrap();
-    assert_eq!(reached(second.party(&key("k"))), Some((Limit::KeyConnections, 1)));
-    assert!(second.party(&key("l")).is_ok());
-    assert!(second.party(&key("k")).is_ok(), "it has its place by another key");
-    assert!(first.party(&key("k")).is_ok(), "it has it already");
-    assert_eq!(reached(third.party(&key("k"))), Some((Limit::KeyConnections, 1)));
+    let held = first.party(&key("k"), "default").unwrap();
+    assert_eq!(reached(second.party(&key("k"), "default")), Some((Limit::KeyConnections, 1)));
+    assert!(second.party(&key("l"), "default").is_ok());
+    assert!(second.party(&key("k"), "default").is_ok(), "it has its place by another key");
+    assert!(first.party(&key("k"), "default").is_ok(), "it has it already");
+    assert_eq!(reached(third.party(&key("k"), "default")), Some((Limit::KeyConnections, 1)));
     drop((first, held));
-    assert!(third.party(&key("k")).is_ok());
+    assert!(third.party(&key("k"), "default").is_ok());
     drop((second, fourth));
     assert!(open(FrontEnd::Http, 1).is_ok());
 }
@@ -50,7 +50,8 @@ fn quota_13_connections_are_counted_in_all_by_address_and_by_key() {
 fn a_key_is_one_whatever_it_is_proven_with() {
     let ledger = ledger(&[(Limit::KeyEntities, 1)]);
     let slot = ledger.open(FrontEnd::Grpc, ip(1)).unwrap();
-    let create = |principal: &Principal| reached(slot.party(principal).unwrap().create());
+    let create =
+        |principal: &Principal| reached(slot.party(principal, "default").unwrap().create());
     let over = Some((Limit::KeyEntities, 1));
     let rule = |entity: &str| Principal::Rule { entity: entity.into(), name: "k".into() };
     let certificate = Principal::Certificate { subject: "CN=k".into(), key: "k".into() };
@@ -69,14 +70,15 @@ fn a_key_is_one_whatever_it_is_proven_with() {
     // Coming again is no way around it.
     drop(slot);
     let again = ledger.open(FrontEnd::Grpc, ip(1)).unwrap();
-    assert_eq!(reached(again.party(&key("k")).unwrap().create()), over);
+    assert_eq!(reached(again.party(&key("k"), "default").unwrap().create()), over);
 }
 
 #[test]
 fn quota_8_what_a_key_may_not_ask_for_costs_its_address_nothing() {
     let ledger = ledger(&[(Limit::AddressRequests, 15), (Limit::KeyRequests, 10)]);
     let slot = ledger.open(FrontEnd::Http, ip(1)).unwrap();
-    let (k, l) = (slot.party(&key("k")).unwrap(), slot.party(&key("l")).unwrap());
+    let (k, l) =
+        (slot.party(&key("k"), "default").unwrap(), slot.party(&key("l"), "default").unwrap());
     assert_eq!(reached(k.ask(10)), None);
     for _ in 0..100 {
         let told = reached(k.ask(5));
@@ -93,12 +95,13 @@ fn quota_8_what_a_key_may_not_ask_for_costs_its_address_nothing() {
 fn bytes_in_flight_are_counted_until_they_are_dropped() {
     let ledger = ledger(&[(Limit::ConnectionBytes, 2), (Limit::KeyBytes, 3)]);
     let slot = || ledger.open(FrontEnd::Http, ip(1)).unwrap();
-    let (a, b) = (slot().party(&key("k")).unwrap(), slot().party(&key("k")).unwrap());
+    let (a, b) =
+        (slot().party(&key("k"), "default").unwrap(), slot().party(&key("k"), "default").unwrap());
     let first = a.carry(1_500).unwrap();
     assert_eq!(reached(a.carry(1_000)), Some((Limit::ConnectionBytes, 2)));
     let second = b.carry(1_500).unwrap();
     assert_eq!(reached(b.carry(500)), Some((Limit::KeyBytes, 3)));
-    let other = slot().party(&key("l")).unwrap();
+    let other = slot().party(&key("l"), "default").unwrap();
     let large = other.carry(100_000).expect("what comes first is taken");
     drop((first, second, large));
     assert!(a.carry(2_000).is_ok());
@@ -113,7 +116,7 @@ fn a_connection_is_listed_while_somebody_has_its_place() {
     let second = ledger.open(FrontEnd::Grpc, ip(2)).unwrap();
     first.introduce(|| ClientInfo::new("c", "p 1"));
     first.introduce(|| ClientInfo::new("other", ""));
-    let party = first.party(&key("k")).unwrap();
+    let party = first.party(&key("k"), "default").unwrap();
     let links = [LinkRole::Sends, LinkRole::Receives].map(|role| first.list_link(role, "q"));
     first.count_bytes(3, 4);
     let all = ledger.connections(None, 10);

@@ -30,6 +30,7 @@ use super::front_ends::{FrontEnds, Ports, Records};
 use super::peer_tls::PeerTls;
 use super::peer_way::PeerWay;
 use super::self_report::OwnReport;
+use super::throttling::throttle;
 use super::{
     ProcessFacts, certificate, disk, fault_injection, handles, join, private, process, telemetry,
 };
@@ -226,6 +227,7 @@ async fn serve(
         tokio::spawn(certificate::keep_fresh(tls.clone(), whom, ends, |_| Ok(())));
     }
     let (stop, stopping) = watch::channel(false);
+    tokio::spawn(throttle(running.broker().clone(), ledger.clone()));
     let FrontEnds { mut grpc, mut http, mut amqp } = ports.serve(
         config,
         tls.as_ref(),

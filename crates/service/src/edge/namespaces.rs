@@ -52,7 +52,7 @@ impl NamespaceInfo {
 /// The namespaces of the cluster.
 #[derive(Clone, Copy)]
 pub struct Namespaces<'a> {
-    router: &'a Arc<Router>,
+    pub(super) router: &'a Arc<Router>,
 }
 
 impl<'a> Namespaces<'a> {

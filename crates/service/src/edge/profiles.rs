@@ -1,5 +1,6 @@
 //! Profiles of namespaces (QUOTA-0, QUOTA-40): which one holds, and its change.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use domain::validate::InProfile;
@@ -168,4 +169,19 @@ fn misfit(within: InProfile<'_>, found: &QueueInfo) -> Option<&'static str> {
             within.misfit(&SubscriptionProperties::of(common, specifics))
         }
     }
+}
+
+/// QUOTA-8: namespaces that may ask for so many credits a second.
+pub(crate) fn throttled(rows: &impl Rows) -> Vec<(String, u64)> {
+    let (from, to) = (Key::Namespace(String::new()), Key::Namespace(char::MAX.to_string()));
+    let mut found = Vec::new();
+    rows.scan(&from, &to, &mut |_, row| {
+        if let Row::Namespace(row) = row
+            && let Some(credits) = row.profile.limits().credits_per_second
+        {
+            found.push((row.name, credits));
+        }
+        ControlFlow::Continue(())
+    });
+    found
 }

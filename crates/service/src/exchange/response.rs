@@ -40,6 +40,11 @@ pub(crate) enum Response {
         id: u64,
         answer: CutAnswer,
     },
+    /// Of each namespace whose credits were told, for how long nothing is to be granted.
+    Owed {
+        id: u64,
+        owed_ms: Vec<u64>,
+    },
 }
 
 /// Answers and events that wait to be written to a peer: as many as it asked for and its receivers gave

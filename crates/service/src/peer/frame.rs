@@ -49,6 +49,8 @@ mod tag {
     pub const END_CLAIMS: u8 = 50;
     pub const ROSE: u8 = 60;
     pub const CUT: u8 = 61;
+    /// From feature level 14 on.
+    pub const SPEND: u8 = 62;
 }
 
 fn items<T>(
@@ -163,6 +165,17 @@ mod tests {
             let came = responses(&out.into()).expect("whole");
             assert_eq!(came, [Incoming::Cut { id: 7, answer }]);
         }
+    }
+
+    #[test]
+    fn what_is_spent_and_owed_comes_as_it_went() {
+        let spent = vec![("orders".to_owned(), 300), ("default".to_owned(), 1)];
+        let mut out = Vec::new();
+        put_spend(7, &spent, &mut out);
+        assert_eq!(requests(&out.into()).expect("whole"), [Request::Spend { id: 7, spent }]);
+        let (mut out, owed_ms) = (Vec::new(), vec![300, 0]);
+        put_response(&Response::Owed { id: 7, owed_ms: owed_ms.clone() }, &mut out);
+        assert_eq!(responses(&out.into()).expect("whole"), [Incoming::Owed { id: 7, owed_ms }]);
     }
 
     #[test]

@@ -40,6 +40,7 @@ pub(crate) enum Outgoing {
     Transfer { group: GroupId, to: u64, reply: oneshot::Sender<Option<String>> },
     EndClaims { group: GroupId, transaction: u64 },
     Cut { group: GroupId, asked: CutRequest, reply: oneshot::Sender<CutAnswer> },
+    Spend { spent: Vec<(String, u64)>, reply: oneshot::Sender<Vec<u64>> },
 }
 
 impl Outgoing {
@@ -52,7 +53,8 @@ impl Outgoing {
             | Outgoing::Report { .. }
             | Outgoing::Idle { .. }
             | Outgoing::Transfer { .. }
-            | Outgoing::Cut { .. } => true,
+            | Outgoing::Cut { .. }
+            | Outgoing::Spend { .. } => true,
             Outgoing::Credit { .. }
             | Outgoing::Drain { .. }
             | Outgoing::Detach { .. }
@@ -78,6 +80,7 @@ impl Outgoing {
             | Outgoing::Idle { .. }
             | Outgoing::Transfer { .. }
             | Outgoing::Cut { .. }
+            | Outgoing::Spend { .. }
             // The leader forgets the transactions of a node that it lost.
             | Outgoing::EndClaims { .. } => (),
         }
@@ -191,6 +194,7 @@ struct Waiting {
     idle: HashMap<u64, oneshot::Sender<IdleReport>>,
     transfers: HashMap<u64, oneshot::Sender<Option<String>>>,
     cuts: HashMap<u64, oneshot::Sender<CutAnswer>>,
+    spendings: HashMap<u64, oneshot::Sender<Vec<u64>>>,
     receivers: HashMap<ReceiverId, Attached>,
 }
 
@@ -302,6 +306,10 @@ impl Waiting {
                 frame::put_cut(id, group, &asked, out);
                 self.cuts.insert(id, reply);
             }
+            Outgoing::Spend { spent, reply } => {
+                frame::put_spend(id, &spent, out);
+                self.spendings.insert(id, reply);
+            }
         }
     }
 
@@ -330,6 +338,7 @@ impl Waiting {
             Incoming::Idle { id, report } => drop(self.idle.remove(&id)?.send(report)),
             Incoming::Transferred { id, error } => drop(self.transfers.remove(&id)?.send(error)),
             Incoming::Cut { id, answer } => drop(self.cuts.remove(&id)?.send(answer)),
+            Incoming::Owed { id, owed_ms } => drop(self.spendings.remove(&id)?.send(owed_ms)),
             Incoming::Event { receiver, event } => return self.event(receiver, event),
         }
         None

@@ -102,6 +102,16 @@ impl Links {
         self.to(node).send(Outgoing::Cut { group, asked: CutRequest::Release { number }, reply });
     }
 
+    /// As [`LocalNode::spend`](super::LocalNode::spend), of another node; nothing if it does not answer.
+    pub async fn spend(&self, node: u64, spent: Vec<(String, u64)>) -> Vec<u64> {
+        let (reply, owed_ms) = oneshot::channel();
+        self.to(node).send(Outgoing::Spend { spent, reply });
+        match timeout(REPORT_TIMEOUT, owed_ms).await {
+            Ok(Ok(owed_ms)) => owed_ms,
+            Ok(Err(_)) | Err(_) => Vec::new(),
+        }
+    }
+
     /// As [`LocalNode::idle_report`](super::LocalNode::idle_report), of another node; nothing if it does
     /// not answer.
     pub async fn idle_report(&self, node: u64, asked: &[EntityId]) -> IdleReport {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use domain::{EntityId, GroupId, Key, Refusal, Row, Rows};
+use limits::CreditBank;
 use replication::{GroupRows, NodeDescription, Replication};
 
 use crate::clock::Clock;
@@ -30,6 +31,8 @@ pub(crate) struct LocalNode {
     /// Of this node's edge.
     pub receivers: Arc<WaitingReceivers>,
     pub about: AboutNode,
+    /// What edges granted in namespaces that are throttled, while this node leads the catalog.
+    pub bank: CreditBank,
 }
 
 impl LocalNode {
@@ -79,6 +82,17 @@ impl LocalNode {
         IdleReport { candidates, used: Vec::new() }
     }
 
+    /// QUOTA-8: what an edge granted in each of these namespaces is charged; for how long nothing more is to be granted
+    /// there, in ms.
+    pub fn spend(&self, spent: &[(String, u64)]) -> Vec<u64> {
+        let rows = self.catalog();
+        let owed = |(name, spent): &(String, u64)| {
+            let max = credits_per_second(&rows, name)?;
+            u64::try_from(self.bank.charge(name, *spent, max).as_millis()).ok()
+        };
+        spent.iter().map(|spent| owed(spent).unwrap_or(0)).collect()
+    }
+
     /// What a backup asks about a replica here.
     pub async fn cut(&self, group: GroupId, asked: CutRequest) -> CutAnswer {
         let replication = &self.replication;
@@ -97,5 +111,13 @@ impl LocalNode {
     /// Hands over a leadership held here.
     pub async fn transfer(&self, group: GroupId, to: u64) -> Result<(), String> {
         self.replication.transfer(group, to).await.map_err(|error| error.to_string())
+    }
+}
+
+/// QUOTA-8: of a namespace that is throttled.
+fn credits_per_second(rows: &impl Rows, name: &str) -> Option<u64> {
+    match rows.get(&Key::Namespace(name.to_owned())) {
+        Some(Row::Namespace(row)) => row.profile.limits().credits_per_second,
+        _ => None,
     }
 }

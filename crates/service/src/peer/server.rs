@@ -89,7 +89,8 @@ fn put(item: Response, out: &mut Vec<u8>) {
         | Response::Report { .. }
         | Response::Idle { .. }
         | Response::Transferred { .. }
-        | Response::Cut { .. } => return,
+        | Response::Cut { .. }
+        | Response::Owed { .. } => return,
     };
     out.truncate(before);
     frame::put_response(&instead, out);
@@ -164,6 +165,10 @@ impl Edge {
             Request::Idle { id, asked } => {
                 let report = self.node.idle_report(&asked);
                 drop(outbox.send(Response::Idle { id, report }));
+            }
+            Request::Spend { id, spent } => {
+                let owed_ms = self.node.spend(&spent);
+                drop(outbox.send(Response::Owed { id, owed_ms }));
             }
             Request::Cut { id, group, asked } => {
                 let node = self.node.clone();

@@ -64,6 +64,11 @@ pub(crate) enum Request {
         group: GroupId,
         asked: CutRequest,
     },
+    /// Credits that the edge granted in namespaces (QUOTA-8).
+    Spend {
+        id: u64,
+        spent: Vec<(String, u64)>,
+    },
 }
 
 pub(crate) fn put_call(id: u64, group: GroupId, command: &Command, out: &mut Vec<u8>) {
@@ -118,6 +123,11 @@ pub(crate) fn put_cut(id: u64, group: GroupId, asked: &CutRequest, out: &mut Vec
     asked.put(out);
 }
 
+pub(crate) fn put_spend(id: u64, spent: &Vec<(String, u64)>, out: &mut Vec<u8>) {
+    put!(out, tag::SPEND, id);
+    spent.put(out);
+}
+
 pub(crate) fn put_idle(id: u64, asked: &Vec<EntityId>, out: &mut Vec<u8>) {
     put!(out, tag::IDLE, id);
     asked.put(out);
@@ -169,6 +179,10 @@ pub(crate) fn requests(frame: &Bytes) -> Result<Vec<Request>, Error> {
             tag::CUT => {
                 let (id, group) = take(input)?;
                 Request::Cut { id, group, asked: take(input)? }
+            }
+            tag::SPEND => {
+                let (id, spent) = take(input)?;
+                Request::Spend { id, spent }
             }
             _ => return Err(Error::Corrupt { what: "unknown tag of a request" }),
         })

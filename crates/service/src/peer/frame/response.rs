@@ -23,6 +23,7 @@ pub(crate) enum Incoming {
     Idle { id: u64, report: IdleReport },
     Transferred { id: u64, error: Option<String> },
     Cut { id: u64, answer: CutAnswer },
+    Owed { id: u64, owed_ms: Vec<u64> },
 }
 
 pub(crate) fn put_response(response: &Response, out: &mut Vec<u8>) {
@@ -83,6 +84,10 @@ pub(crate) fn put_response(response: &Response, out: &mut Vec<u8>) {
                 Ok(rows) => rows.put(out),
                 Err(why) => why.put(out),
             }
+        }
+        Response::Owed { id, owed_ms } => {
+            put!(out, tag::SPEND, *id);
+            owed_ms.put(out);
         }
     }
 }
@@ -148,6 +153,10 @@ pub(crate) fn responses(frame: &Bytes) -> Result<Vec<Incoming>, Error> {
                 let (id, is_ok) = take(input)?;
                 let answer = if is_ok { Ok(take(input)?) } else { Err(take(input)?) };
                 Incoming::Cut { id, answer }
+            }
+            tag::SPEND => {
+                let (id, owed_ms) = take(input)?;
+                Incoming::Owed { id, owed_ms }
             }
             _ => return Err(Error::Corrupt { what: "unknown tag of a response" }),
         })
