@@ -96,10 +96,10 @@ impl Client {
         self.change_namespace(request).await
     }
 
-    /// Rules, profile and for how long it is kept unused, at once. What is left out stays.
+    /// One of rules, profile and for how long it is kept unused: what is left out stays.
     ///
     /// # Errors
-    /// As of each.
+    /// As of each, and where both are given.
     pub async fn change_namespace(
         &self,
         request: v1::UpdateNamespaceRequest,

@@ -1,6 +1,6 @@
 //! `mayfly.v1.Namespaces`.
 
-use domain::{AuthorizationRule, NewNamespace, Profile, Span};
+use domain::{AuthorizationRule, NewNamespace, Profile, Refusal, Span};
 use service::{Broker, NamespaceInfo};
 use tonic::{Request, Response, Status};
 use wire::{native, v1};
@@ -63,19 +63,21 @@ impl Namespaces for NamespacesService {
         let serve = |broker: Broker, asked: v1::UpdateNamespaceRequest| async move {
             let namespaces = broker.namespaces();
             let rules = asked.authorization_rules.map(rules).transpose()?;
-            let profile = profile(asked.profile)?;
-            // The profile first: what is refused of the two changes nothing then.
-            let mut updated = namespaces.get(&asked.name);
-            if let Some(profile) = profile {
-                updated = namespaces.change_profile(&asked.name, profile).await;
-            }
-            if let (Ok(_), Some(window)) = (&updated, asked.auto_delete_on_idle_ms) {
-                updated = namespaces.set_auto_delete_on_idle(&asked.name, Span(window)).await;
-            }
-            if let (Ok(_), Some(rules)) = (&updated, rules) {
-                updated = namespaces.update(&asked.name, rules).await;
-            }
-            answer(updated)
+            let (name, window) = (&asked.name, asked.auto_delete_on_idle_ms.map(Span));
+            answer(match (rules, profile(asked.profile)?, window) {
+                (None, None, None) => namespaces.get(name),
+                (Some(rules), None, None) => namespaces.update(name, rules).await,
+                (None, Some(profile), None) => namespaces.change_profile(name, profile).await,
+                (None, None, Some(window)) => {
+                    namespaces.set_auto_delete_on_idle(name, window).await
+                }
+                // None is to be done where another is refused.
+                _ => {
+                    let why = "change its rules, its profile and when it goes one after the other";
+                    let why = why.to_owned();
+                    return Err(refused(Refusal::Argument { what: "namespace", why }, ""));
+                }
+            })
         };
         self.door.call(request, serve).await
     }

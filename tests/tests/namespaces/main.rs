@@ -4,6 +4,7 @@ mod idle;
 mod keys;
 mod lifetime;
 mod passages;
+mod profiles;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -69,16 +69,17 @@ enum NamespaceCommand {
         shown: Shown,
     },
     /// Put other rules in the place of its rules, have it behave as another tier, or go when it is idle
+    #[command(group = clap::ArgGroup::new("change").required(true))]
     Update {
         /// Name of the namespace
         name: String,
         #[arg(long = "authorization-rule", value_name = "NAME=RIGHT,…", help = authorization::HELP)]
-        #[arg(value_parser = authorization::parse)]
-        #[arg(required_unless_present_any = ["profile", "auto_delete_on_idle"])]
+        #[arg(value_parser = authorization::parse, group = "change")]
         authorization_rules: Vec<AuthorizationRule>,
-        #[arg(long, value_name = "PROFILE", help = PROFILE_HELP)]
+        #[arg(long, value_name = "PROFILE", help = PROFILE_HELP, group = "change")]
         profile: Option<Profile>,
         #[arg(long, value_name = "DURATION", value_parser = duration::parse_ms, help = IDLE_HELP)]
+        #[arg(group = "change")]
         auto_delete_on_idle: Option<u64>,
         #[command(flatten)]
         shown: Shown,
