@@ -7,7 +7,7 @@ use client::v1::{self, QueueProperties};
 use client::{Client, Message, QueuePath};
 use mayfly_tests::{Cluster, Settings};
 
-use super::native;
+use super::{native, new};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const WINDOW: Duration = Duration::from_secs(10 * 60);
@@ -17,11 +17,9 @@ const IDLE: Duration = Duration::from_secs(12 * 60);
 const GONE_WITHIN: Duration = Duration::from_secs(90);
 
 async fn create(operator: &Client, name: &str, window: Option<Duration>) -> anyhow::Result<()> {
-    let request = v1::CreateNamespaceRequest {
-        name: name.to_owned(),
-        auto_delete_on_idle_ms: window.map(|window| window.as_millis() as u64),
-        ..Default::default()
-    };
+    let auto_delete_on_idle_ms = window.map(|window| window.as_millis() as u64);
+    let request =
+        v1::CreateNamespaceRequest { auto_delete_on_idle_ms, ..new(name, v1::Profile::SelfHosted) };
     operator.create_namespace_of(request).await?;
     Ok(())
 }

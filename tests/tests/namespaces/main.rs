@@ -5,12 +5,14 @@ mod keys;
 mod lifetime;
 mod passages;
 mod profiles;
+mod throttling;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
 use anyhow::Context;
+use client::v1::{CreateNamespaceRequest, Profile};
 use client::{Client, ClientOptions};
 use mayfly_tests::Cluster;
 
@@ -29,7 +31,13 @@ fn native(
     Ok(Client::with_options([cluster.addresses(1)[0]], options)?)
 }
 
-/// One HTTP request to a host that the node is called by: status and answer.
+/// What a namespace of a tier is created by.
+fn new(name: &str, profile: Profile) -> CreateNamespaceRequest {
+    let profile = profile.into();
+    CreateNamespaceRequest { name: name.to_owned(), profile, ..Default::default() }
+}
+
+/// One HTTP request to a host that the first node is called by: status and answer.
 fn over_http(
     cluster: &Cluster,
     host: &str,
@@ -37,7 +45,18 @@ fn over_http(
     headers: &str,
     body: &str,
 ) -> anyhow::Result<(u16, String)> {
-    let mut stream = TcpStream::connect(cluster.addresses(1)[1])?;
+    over_http_of(cluster.addresses(1)[1], host, request, headers, body)
+}
+
+/// The same of the node at an address.
+fn over_http_of(
+    address: &str,
+    host: &str,
+    request: &str,
+    headers: &str,
+    body: &str,
+) -> anyhow::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
     let length = body.len();
     write!(

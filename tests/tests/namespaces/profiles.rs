@@ -11,7 +11,7 @@ use client::{Client, Error, Message, QueuePath};
 use mayfly_tests::{AmqpClient, AmqpCoordinator, Cluster, Settings};
 use message_content::{Body, Neutral};
 
-use super::{native, over_http};
+use super::{native, new, over_http};
 
 /// Each namespace, its profile, and what it calls itself.
 const TIERS: [(&str, Profile, &str); 4] = [
@@ -27,7 +27,7 @@ async fn start() -> anyhow::Result<Cluster> {
     let cluster = Cluster::start(settings).await?;
     let operator = native(&cluster, None, None)?;
     for (name, profile, _) in &TIERS[1..] {
-        let created = operator.create_namespace_of(name, *profile, None).await?;
+        let created = operator.create_namespace_of(new(name, *profile)).await?;
         ensure!(created.profile() == *profile, "{created:?}");
     }
     for (name, ..) in TIERS {
@@ -311,7 +311,7 @@ async fn quota_40_a_change_that_was_begun_is_decided() -> anyhow::Result<()> {
     let settings = Settings { nodes: 1, data_groups: 2, ..Settings::default() };
     let mut cluster = Cluster::start(settings).await?;
     let operator = native(&cluster, None, None)?;
-    operator.create_namespace_of("s", Profile::Standard, None).await?;
+    operator.create_namespace_of(new("s", Profile::Standard)).await?;
     let standard = native(&cluster, Some("s"), None)?;
     for number in 0..QUEUES {
         standard.create_queue(&format!("q{number}"), QueueProperties::default()).await?;
