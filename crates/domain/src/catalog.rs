@@ -5,15 +5,15 @@
 use thiserror::Error;
 
 use crate::{
-    AuthorizationRule, Destination, EntityId, EntityKind, GroupId, NamespaceRow, NewRule,
-    QueueProperties, Span, SubscriptionProperties, Timestamp, TopicProperties,
+    AuthorizationRule, Destination, DocumentRow, EntityId, EntityKind, GroupId, NamespaceRow,
+    NewRule, QueueProperties, Span, SubscriptionProperties, Timestamp, TopicProperties,
 };
 
 /// What every cluster can do since it was founded.
 pub(crate) const FEATURE_LEVEL_FOUNDED: u32 = 1;
 /// Up to which this binary understands commands that not all versions know. Nobody proposes one of a level that
 /// a node of the cluster does not know: it could not read its log. Each level adds to the one before.
-pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_NAMESPACES;
+pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_DOCUMENTS;
 /// From which on there are join tokens.
 pub const FEATURE_LEVEL_JOIN_TOKENS: u32 = 2;
 /// From which on the level rises by itself to what all nodes know ([`CatalogCommand::RaiseFeatureLevel`]).
@@ -39,6 +39,8 @@ pub const FEATURE_LEVEL_ARRIVAL_TIMES: u32 = 11;
 pub const FEATURE_LEVEL_ENDED_CREATIONS: u32 = 12;
 /// From which on there are namespaces beside the default one, and names in them ([`QualifiedName`](crate::QualifiedName)).
 pub const FEATURE_LEVEL_NAMESPACES: u32 = 13;
+/// From which on management interfaces keep documents ([`CatalogCommand::PutDocument`]).
+pub const FEATURE_LEVEL_DOCUMENTS: u32 = 14;
 
 /// Creations whose entity is gone that are remembered at the most; more in [`PRODUCER_KEPT`](crate::PRODUCER_KEPT) push the
 /// oldest out.
@@ -304,6 +306,11 @@ pub enum CatalogCommand {
     NamespaceDeleted { request: u64, name: String },
     /// Namespaces of the backup that is being restored. One that is there already is left as it is.
     RestoreNamespaces { restore: u128, rows: Vec<NamespaceRow> },
+    /// A document of a management interface says this from now on. `is_new`: unless there is one of that name, which
+    /// is then left as it is.
+    PutDocument { name: String, text: String, is_new: bool },
+    /// There is no document of that name from now on. A repeat changes nothing.
+    RemoveDocument { name: String },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -328,4 +335,6 @@ pub enum CatalogOutcome {
     },
     /// The row as it now stands.
     Namespace(NamespaceRow),
+    /// The document as it now stands.
+    Document(DocumentRow),
 }

@@ -28,6 +28,7 @@ mod catalog;
 mod commit;
 mod data_groups;
 mod delete_batch;
+mod documents;
 mod ended_creations;
 mod fault_rules;
 mod fire;

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use crate::{
-    ArrivalRow, Claim, Counts, DirectoryRow, EndedCreationRow, EntityId, FaultRuleRow, Forwarding,
-    GroupId, GroupRow, HeldRow, JoinTokenRow, Lifetime, NamespaceRow, NodeRow, NodeState, Outcome,
-    PerSubQueue, Properties, QueueId, QueueProperties, ReceiverId, RelocationRow, RuleRow,
-    SequenceNumber, SessionId, SessionList, SessionRow, SessionTotals, ShipmentRow, Span,
-    Specifics, SystemProperty, Timestamp, Travel, Unmatched, UnmatchedRow,
+    ArrivalRow, Claim, Counts, DirectoryRow, DocumentRow, EndedCreationRow, EntityId, FaultRuleRow,
+    Forwarding, GroupId, GroupRow, HeldRow, JoinTokenRow, Lifetime, NamespaceRow, NodeRow,
+    NodeState, Outcome, PerSubQueue, Properties, QueueId, QueueProperties, ReceiverId,
+    RelocationRow, RuleRow, SequenceNumber, SessionId, SessionList, SessionRow, SessionTotals,
+    ShipmentRow, Span, Specifics, SystemProperty, Timestamp, Travel, Unmatched, UnmatchedRow,
 };
 
 /// Where a row stands. Variants are tables; their order and numbers are for ever.
@@ -100,6 +100,8 @@ pub enum Key {
     EndedCreations(u16),
     /// Catalog: a namespace, by its name.
     Namespace(String),
+    /// Catalog: a document of a management interface, by its name.
+    Document(String),
 }
 
 impl Key {
@@ -146,7 +148,8 @@ impl Key {
             | Key::Restoring
             | Key::FaultRules
             | Key::EndedCreations(_)
-            | Key::Namespace(_) => None,
+            | Key::Namespace(_)
+            | Key::Document(_) => None,
         }
     }
 }
@@ -229,6 +232,7 @@ pub enum Row {
     /// In the order of their ends.
     EndedCreations(Vec<EndedCreationRow>),
     Namespace(Box<NamespaceRow>),
+    Document(Box<DocumentRow>),
 }
 
 /// What the group as a whole remembers.

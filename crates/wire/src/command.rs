@@ -286,6 +286,8 @@ choice!(CatalogCommand {
     32 => DeleteNamespace { request, name, force },
     33 => NamespaceDeleted { request, name },
     34 => RestoreNamespaces { restore, rows },
+    40 => PutDocument { name, text, is_new },
+    41 => RemoveDocument { name },
 });
 record!(NodeRow { peer_address, grpc_address, http_address });
 record!(DirectoryRow { entity, group, name, kind, request, state });

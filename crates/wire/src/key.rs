@@ -42,6 +42,7 @@
 //! | 50 FaultRules | – |
 //! | 51 EndedCreations | part u16 |
 //! | 52 Namespace | name … |
+//! | 60 Document | name … |
 //!
 //! A session that something follows ends in two zero bytes; a zero byte of its own is followed by
 //! 0xff, so that no session's keys lie among another's.
@@ -108,6 +109,7 @@ fn table(key: &Key) -> u8 {
         Key::FaultRules => 50,
         Key::EndedCreations(..) => 51,
         Key::Namespace(..) => 52,
+        Key::Document(..) => 60,
     }
 }
 
@@ -187,7 +189,9 @@ pub fn put_key(group: GroupId, key: &Key, out: &mut Vec<u8>) {
             number(*producer);
             number(*serial);
         }
-        Key::Directory(name) | Key::Namespace(name) => out.extend_from_slice(name.as_bytes()),
+        Key::Directory(name) | Key::Namespace(name) | Key::Document(name) => {
+            out.extend_from_slice(name.as_bytes())
+        }
         Key::Node(number_of) | Key::NodeState(number_of) | Key::JoinToken(number_of) => {
             number(*number_of)
         }
@@ -292,6 +296,7 @@ fn key_in(mut rest: Rest<'_>) -> Option<Key> {
         50 => Key::FaultRules,
         51 => Key::EndedCreations(rest.short()?),
         52 => Key::Namespace(rest.text()?),
+        60 => Key::Document(rest.text()?),
         _ => return None,
     };
     rest.0.is_empty().then_some(key)
@@ -416,6 +421,7 @@ mod tests {
             Just(Key::FaultRules),
             any::<u16>().prop_map(Key::EndedCreations),
             text().prop_map(Key::Namespace),
+            text().prop_map(Key::Document),
             entity().prop_map(Key::Entity),
             entity().prop_map(Key::EntityState),
             entity().prop_map(Key::Sweep),

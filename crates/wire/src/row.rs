@@ -3,10 +3,11 @@
 
 use bytes::Bytes;
 use domain::{
-    ClusterRow, Counts, DeadlineRow, EndedCreationRow, EntityRow, EntityState, EvaluationError,
-    FaultRuleRow, GroupRow, HiddenEntity, JoinTokenRow, Key, Lifetime, LockRow, MatchProgress,
-    MessageRow, Meta, NamespaceRow, NamespaceState, NodeState, ProducerRow, RelocationRow,
-    RelocationState, RestoringRow, Row, RulePart, ScheduledRow, TokenUse, Unmatched, UnmatchedRow,
+    ClusterRow, Counts, DeadlineRow, DocumentRow, EndedCreationRow, EntityRow, EntityState,
+    EvaluationError, FaultRuleRow, GroupRow, HiddenEntity, JoinTokenRow, Key, Lifetime, LockRow,
+    MatchProgress, MessageRow, Meta, NamespaceRow, NamespaceState, NodeState, ProducerRow,
+    RelocationRow, RelocationState, RestoringRow, Row, RulePart, ScheduledRow, TokenUse, Unmatched,
+    UnmatchedRow,
 };
 
 use crate::codec::{Random, choice, record};
@@ -70,6 +71,7 @@ pub fn put_row(row: &Row, out: &mut Vec<u8>) {
         Row::FaultRules(rules) => put(rules, out),
         Row::EndedCreations(rows) => put(rows, out),
         Row::Namespace(row) => put(row, out),
+        Row::Document(row) => put(row, out),
     }
 }
 
@@ -123,6 +125,7 @@ pub fn decode_row(key: &Key, value: &[u8]) -> Result<Row, Error> {
         Key::FaultRules => Row::FaultRules(take(&mut input)?),
         Key::EndedCreations(_) => Row::EndedCreations(take(&mut input)?),
         Key::Namespace(_) => Row::Namespace(take(&mut input)?),
+        Key::Document(_) => Row::Document(take(&mut input)?),
     };
     input.finish()?;
     Ok(row)
@@ -210,6 +213,7 @@ record!(JoinTokenRow { secret_hash, expires_at, node, used });
 record!(FaultRuleRow { name, text, added_at, ends_at });
 record!(EndedCreationRow { request, ended_at });
 record!(NamespaceRow { name, request, created_at, modified_at, authorization_rules, state });
+record!(DocumentRow { name, text, created_at, modified_at });
 choice!(NamespaceState { 0 => Ready, 1 => Deleting });
 record!(TokenUse { node, at, request });
 

@@ -43,7 +43,7 @@ variants!(CatalogCommand, catalog_name, CATALOG:
     AddNode Drain Remove MoveReplica CreateJoinToken RevokeJoinToken Join RaiseFeatureLevel
     SetMaintenance AddGroups OpenGroups BeginRestore RestoreNames EndRestore
     SetGroup PutFaultRule RemoveFaultRules CreateNamespace UpdateNamespace DeleteNamespace
-    NamespaceDeleted RestoreNamespaces);
+    NamespaceDeleted RestoreNamespaces PutDocument RemoveDocument);
 variants!(SessionCommand, session_name, SESSION:
     Accept Receive Resume Renew Release SetState ReceiveDeferred DeleteBatch Fire);
 variants!(TopicCommand, topic_name, TOPIC:
@@ -465,6 +465,12 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
         (CatalogCommand::DeleteNamespace { request: 1, name: name(), force: true }, Harmless, &[]),
         (CatalogCommand::NamespaceDeleted { request: 1, name: name() }, Harmless, &[]),
         (CatalogCommand::RestoreNamespaces { restore: 1, rows: vec![] }, Harmless, &[AddsData]),
+        (
+            CatalogCommand::PutDocument { name: name(), text: name(), is_new: true },
+            Harmless,
+            &[AddsData],
+        ),
+        (CatalogCommand::RemoveDocument { name: name() }, Harmless, &[]),
     ]
 }
 

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use crate::catalog::FEATURE_LEVEL_FOUNDED;
 use crate::machine::data_groups::DataGroups;
+use crate::machine::documents::Documents;
 use crate::machine::ended_creations::EndedCreations;
 use crate::machine::fault_rules::FaultRules;
 use crate::machine::join_tokens::{JoinTokens, Joining};
@@ -135,6 +136,10 @@ impl<R: Rows> Catalog<'_, R> {
                 self.restoration().check_under_way(restore)?;
                 self.namespaces().restore(rows)
             }
+            CatalogCommand::PutDocument { name, text, is_new } => {
+                self.documents().put(name, text, is_new)
+            }
+            CatalogCommand::RemoveDocument { name } => Ok(self.documents().remove(name)),
         }
     }
 
@@ -152,6 +157,10 @@ impl<R: Rows> Catalog<'_, R> {
 
     fn namespaces(&mut self) -> Namespaces<'_, R> {
         Namespaces { at: self.at, members: Members { view: self.view } }
+    }
+
+    fn documents(&mut self) -> Documents<'_, R> {
+        Documents { at: self.at, members: Members { view: self.view } }
     }
 
     fn ended_creations(&mut self) -> EndedCreations<'_, R> {

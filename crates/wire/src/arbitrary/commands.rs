@@ -160,6 +160,14 @@ fn namespace_command() -> impl Strategy<Value = CatalogCommand> {
     ]
 }
 
+fn document_command() -> impl Strategy<Value = CatalogCommand> {
+    prop_oneof![
+        (text(), text(), any::<bool>())
+            .prop_map(|(name, text, is_new)| CatalogCommand::PutDocument { name, text, is_new }),
+        text().prop_map(|name| CatalogCommand::RemoveDocument { name }),
+    ]
+}
+
 pub fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
     prop_oneof![
         (any::<(u128, u16, u8)>(), vec((any::<u64>(), node_row()), 0..4)).prop_map(
@@ -208,6 +216,7 @@ pub fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
         }),
         any::<Option<String>>().prop_map(|name| CatalogCommand::RemoveFaultRules { name }),
         namespace_command(),
+        document_command(),
         (any::<u32>(), vec(any::<u64>(), 0..3))
             .prop_map(|(level, nodes)| CatalogCommand::RaiseFeatureLevel { level, nodes }),
         (any::<(u64, [u8; 32], u64, u64)>(), node_row()).prop_map(

@@ -152,6 +152,15 @@ pub fn namespace_row() -> impl Strategy<Value = NamespaceRow> {
     )
 }
 
+pub fn document_row() -> impl Strategy<Value = DocumentRow> {
+    (text(), text(), at(), at()).prop_map(|(name, text, created_at, modified_at)| DocumentRow {
+        name,
+        text,
+        created_at,
+        modified_at,
+    })
+}
+
 pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {
     prop_oneof![
         (at(), span(), any::<(u64, u64, u32)>(), at()).prop_map(
@@ -213,6 +222,8 @@ pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {
         }),
         namespace_row()
             .prop_map(|row| { (Key::Namespace(row.name.clone()), Row::Namespace(Box::new(row))) }),
+        document_row()
+            .prop_map(|row| (Key::Document(row.name.clone()), Row::Document(Box::new(row)))),
         directory_row().prop_map(|row| (Key::Directory(row.name.clone()), Row::Directory(row))),
         (any::<u64>(), node_row()).prop_map(|(id, row)| (Key::Node(id), Row::Node(row))),
         (any::<u16>(), vec(any::<u64>(), 0..6)).prop_map(|(id, replicas)| {

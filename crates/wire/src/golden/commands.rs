@@ -383,6 +383,18 @@ fn commands() {
             "0f220000000000000000000000000000000701066f7264657273ac0280d095ffbc310701016b050170017380d095ffbc310700",
         ),
         (
+            Command::Catalog(CatalogCommand::PutDocument {
+                name: "tags".into(),
+                text: "{}".into(),
+                is_new: true,
+            }),
+            "0f280474616773027b7d01",
+        ),
+        (
+            Command::Catalog(CatalogCommand::RemoveDocument { name: "tags".into() }),
+            "0f290474616773",
+        ),
+        (
             Command::Catalog(CatalogCommand::Join {
                 token: 300,
                 secret_hash: [7; 32],

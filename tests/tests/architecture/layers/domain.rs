@@ -17,6 +17,7 @@ pub const LAYERS: &[Layer] = &[
     (&["session"], &["id", "time"]),
     (&["refusal"], &["excerpt", "id", "qualified_name", "session"]),
     (&["namespace"], &["authorization", "limits", "qualified_name", "refusal", "time"]),
+    (&["document"], &["time"]),
     (&["topic"], &["id", "time"]),
     (
         &[
@@ -41,6 +42,7 @@ pub const LAYERS: &[Layer] = &[
         ],
         &[
             "authorization",
+            "document",
             "excerpt",
             "id",
             "limits",
@@ -64,6 +66,7 @@ pub const LAYERS: &[Layer] = &[
             "authorization",
             "catalog",
             "command",
+            "document",
             "effect",
             "entity",
             "entity_properties",
