@@ -3,7 +3,7 @@
 use axum::http::Method;
 use definitions::resource_body;
 use domain::{
-    Counts, Described, EntityInfo, EntityProperty, Mutability, Patch, PropertyType,
+    Counts, Described, EntityInfo, EntityProperty, Mutability, Patch, ProfileLimits, PropertyType,
     QueueProperties, Refusal, Specifics, SubscriptionProperties, TopicProperties,
     split_subscription_path, validate,
 };
@@ -66,16 +66,16 @@ impl Entities<'_> {
     }
 
     pub async fn queue(&self, name: &str) -> Answer {
-        let queues = self.broker.queues();
+        let (queues, limits) = (self.broker.queues(), self.broker.limits());
         match *self.ask.method {
             Method::GET => self.told(queues.get(name).await?),
             Method::PUT => {
                 let patch = self.read::<QueueProperties>()?;
                 let put = match found(queues.get(name).await)? {
-                    None => queues.create(name, patch.created(), None).await?,
+                    None => queues.create(name, patch.created_in(limits), None).await?,
                     Some(_) => {
                         let change = |old: &mut QueueProperties| {
-                            *old = replaced(&patch, old)?;
+                            *old = replaced(&patch, old, limits)?;
                             Ok(())
                         };
                         queues.update(name, change).await?
@@ -95,14 +95,14 @@ impl Entities<'_> {
     }
 
     pub async fn topic(&self, name: &str) -> Answer {
-        let topics = self.broker.topics();
+        let (topics, limits) = (self.broker.topics(), self.broker.limits());
         match *self.ask.method {
             Method::GET => self.told(topics.get(name).await?),
             Method::PUT => {
                 let patch = self.read::<TopicProperties>()?;
                 let put = match found(topics.get(name).await)? {
-                    None => topics.create(name, patch.created(), None).await?,
-                    Some(_) => topics.update(name, |old| replaced(&patch, &old)).await?,
+                    None => topics.create(name, patch.created_in(limits), None).await?,
+                    Some(_) => topics.update(name, |old| replaced(&patch, &old, limits)).await?,
                 };
                 self.told(put)
             }
@@ -118,7 +118,7 @@ impl Entities<'_> {
     }
 
     pub async fn subscription(&self, topic: &str, name: &str) -> Answer {
-        let subscriptions = self.broker.subscriptions();
+        let (subscriptions, limits) = (self.broker.subscriptions(), self.broker.limits());
         match *self.ask.method {
             Method::GET => self.told(subscriptions.get(topic, name).await?),
             Method::PUT => {
@@ -127,10 +127,14 @@ impl Entities<'_> {
                     None => {
                         // RULE-2.
                         let rule = domain::NewRule::default();
-                        subscriptions.create(topic, name, patch.created(), rule, None).await?
+                        subscriptions
+                            .create(topic, name, patch.created_in(limits), rule, None)
+                            .await?
                     }
                     Some(_) => {
-                        subscriptions.update(topic, name, |old| replaced(&patch, &old)).await?
+                        subscriptions
+                            .update(topic, name, |old| replaced(&patch, &old, limits))
+                            .await?
                     }
                 };
                 self.told(put)
@@ -225,8 +229,8 @@ fn counted(info: &EntityInfo) -> Vec<(&'static str, Value)> {
 
 /// What a description says that replaces another: of what is fixed at creation, and of what is a resource of its own, that
 /// which it had.
-fn replaced<P: Described>(patch: &Patch<P>, old: &P) -> Result<P, Refusal> {
-    let mut whole = Patch::of(patch.created());
+fn replaced<P: Described>(patch: &Patch<P>, old: &P, limits: &ProfileLimits) -> Result<P, Refusal> {
+    let mut whole = Patch::of(patch.created_in(limits));
     for property in EntityProperty::all_of(P::KIND) {
         let is_fixed = matches!(property.mutability, Mutability::Never(_));
         let is_of_its_own = matches!(property.of, PropertyType::AuthorizationRules(_));
@@ -257,6 +261,8 @@ pub(crate) fn segment(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use domain::Profile;
+
     use super::*;
 
     /// Each row: what an entity has, what is put, and what it has then, or nothing where that is refused.
@@ -275,7 +281,7 @@ mod tests {
         ] {
             let patch =
                 resource_body::read(put.as_object().expect("an object")).expect("properties");
-            let found = replaced::<QueueProperties>(&patch, &sessions).ok();
+            let found = replaced(&patch, &sessions, Profile::SelfHosted.limits()).ok();
             let found = found.map(|new| (new.requires_session, new.max_delivery_count));
             assert_eq!(found, expected, "{put}");
         }

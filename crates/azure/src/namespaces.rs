@@ -6,7 +6,7 @@ use auth::Key;
 use axum::http::header::{LOCATION as LOCATION_HEADER, RETRY_AFTER};
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
-use domain::{AccessRights, AuthorizationRule, Namespace, NamespaceRow, Timestamp};
+use domain::{AccessRights, AuthorizationRule, Namespace, NamespaceRow, Profile, Timestamp};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -33,15 +33,15 @@ pub(crate) struct Kept {
     pub group: String,
     pub location: String,
     tags: Tags,
-    sku: Sku,
     /// What has no effect here, as it was said.
+    capacity: Option<u32>,
     zone_redundant: bool,
     minimum_tls_version: String,
     premium_messaging_partitions: u32,
     pub trusted_service_access_enabled: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 enum SkuName {
     Basic,
     #[default]
@@ -49,7 +49,7 @@ enum SkuName {
     Premium,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sku {
     name: SkuName,
@@ -59,6 +59,16 @@ struct Sku {
     capacity: Option<u32>,
 }
 
+impl SkuName {
+    fn profile(self) -> Profile {
+        match self {
+            SkuName::Basic => Profile::Basic,
+            SkuName::Standard => Profile::Standard,
+            SkuName::Premium => Profile::Premium,
+        }
+    }
+}
+
 impl Default for Kept {
     fn default() -> Kept {
         Kept {
@@ -66,7 +76,7 @@ impl Default for Kept {
             group: DEFAULT_GROUP.to_owned(),
             location: LOCATION.to_owned(),
             tags: Tags::new(),
-            sku: Sku::default(),
+            capacity: None,
             zone_redundant: false,
             minimum_tls_version: "1.2".to_owned(),
             premium_messaging_partitions: 0,
@@ -203,7 +213,7 @@ impl Kept {
             if sku.tier.is_some_and(|tier| tier != sku.name) {
                 return Err(Failure::bad("sku.tier is another than sku.name."));
             }
-            self.sku = sku;
+            self.capacity = sku.capacity;
         }
         let Some(properties) = &body.properties else { return Ok(()) };
         properties.check()?;
@@ -225,6 +235,7 @@ fn document(name: &str) -> String {
 pub(crate) struct Place {
     pub namespace: Namespace,
     pub kept: Kept,
+    profile: Profile,
     created_at: Timestamp,
     modified_at: Timestamp,
     is_ready: bool,
@@ -235,6 +246,7 @@ impl Place {
         Place {
             namespace: Namespace::named(&row.name).unwrap_or_default(),
             kept: Kept::of(ask, row),
+            profile: row.next_profile.unwrap_or(row.profile),
             created_at: row.created_at,
             modified_at: row.modified_at,
             is_ready: row.is_ready(),
@@ -280,12 +292,12 @@ impl Place {
     }
 
     fn shown(&self, ask: &Ask<'_>) -> Value {
-        let Kept { location, tags, sku, .. } = &self.kept;
+        let Kept { location, tags, capacity, .. } = &self.kept;
         let state = if self.is_ready { ("Active", "Succeeded") } else { ("Removing", "Deleting") };
-        let capacity = sku.capacity.filter(|_| sku.name == SkuName::Premium);
-        let mut shown_sku = json!({"name": sku.name, "tier": sku.name});
-        if let Some(capacity) = capacity {
-            shown_sku["capacity"] = json!(capacity);
+        let tier = self.profile.limits().sku;
+        let mut sku = json!({"name": tier, "tier": tier});
+        if self.profile == Profile::Premium {
+            sku["capacity"] = json!(capacity.unwrap_or(1));
         }
         json!({
             "id": self.id(ask),
@@ -293,7 +305,7 @@ impl Place {
             "type": TYPE,
             "location": location,
             "tags": tags,
-            "sku": shown_sku,
+            "sku": sku,
             "properties": {
                 "provisioningState": state.1,
                 "status": state.0,
@@ -328,16 +340,9 @@ pub(crate) fn instant(at: Timestamp) -> String {
 
 /// The default one, and then all others.
 fn all(ask: &Ask<'_>) -> Vec<Place> {
-    let default = NamespaceRow {
-        name: Namespace::DEFAULT.as_str().to_owned(),
-        request: 0,
-        created_at: Timestamp(0),
-        modified_at: Timestamp(0),
-        authorization_rules: Vec::new(),
-        state: domain::NamespaceState::Ready,
-    };
-    let rows = ask.broker.namespaces().list().into_iter().map(|info| info.row);
-    std::iter::once(default).chain(rows).map(|row| Place::of(ask, &row)).collect()
+    let namespaces = ask.broker.namespaces();
+    let default = namespaces.get(Namespace::DEFAULT.as_str()).into_iter();
+    default.chain(namespaces.list()).map(|info| Place::of(ask, &info.row)).collect()
 }
 
 /// Those that the caller may see, of a group or of all.
@@ -400,7 +405,9 @@ async fn put(ask: &Ask<'_>, group: &str, name: &str) -> Answer {
         rights: AccessRights::ALL,
         ..AuthorizationRule::default()
     };
-    let NamespaceInfo { row, .. } = ask.broker.namespaces().create(name, vec![root], None).await?;
+    let profile = body.sku.unwrap_or_default().name.profile();
+    let created = ask.broker.namespaces().create(name, profile, vec![root], None).await?;
+    let NamespaceInfo { row, .. } = created;
     kept.request = row.request;
     kept.put(ask, &row.name).await?;
     told(Place::of(ask, &row).shown(ask))
@@ -426,8 +433,16 @@ async fn update(ask: &Ask<'_>, place: Place) -> Answer {
         kept.tags = Tags::new();
     }
     kept.change(&body)?;
+    let mut profile = place.profile;
+    // Who says again what was told asks for nothing: a namespace of no tier tells one too.
+    if let Some(asked) = body.sku.map(|sku| sku.name.profile())
+        && asked.limits().sku != profile.limits().sku
+    {
+        let changed = ask.broker.namespaces().change_profile(place.namespace.as_str(), asked);
+        profile = changed.await?.row.profile;
+    }
     kept.put(ask, place.namespace.as_str()).await?;
-    told(Place { kept, ..place }.shown(ask))
+    told(Place { kept, profile, ..place }.shown(ask))
 }
 
 async fn delete(ask: &Ask<'_>, place: &Place) -> Answer {

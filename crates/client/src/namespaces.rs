@@ -1,4 +1,4 @@
-//! Namespaces beside the default one, for operators.
+//! Namespaces, for operators.
 
 use std::sync::Arc;
 
@@ -17,7 +17,21 @@ impl Client {
         name: &str,
         rules: Option<v1::AuthorizationRules>,
     ) -> Result<v1::Namespace, Error> {
+        self.create_namespace_of(name, v1::Profile::SelfHosted, rules).await
+    }
+
+    /// The same, which behaves as a tier of Service Bus.
+    ///
+    /// # Errors
+    /// As [`Client::create_namespace`], and where the cluster has nodes that know no profiles.
+    pub async fn create_namespace_of(
+        &self,
+        name: &str,
+        profile: v1::Profile,
+        rules: Option<v1::AuthorizationRules>,
+    ) -> Result<v1::Namespace, Error> {
         let request = v1::CreateNamespaceRequest {
+            profile: profile.into(),
             name: name.to_owned(),
             authorization_rules: rules,
             request: draw_number(),
@@ -29,6 +43,8 @@ impl Client {
         self.shared.call(Repeat::Always, self.patience(), attempt).await
     }
 
+    /// That of a name; `default` is one.
+    ///
     /// # Errors
     /// Refused where there is none of that name.
     pub async fn namespace(&self, name: &str) -> Result<v1::Namespace, Error> {
@@ -57,8 +73,39 @@ impl Client {
         name: &str,
         rules: v1::AuthorizationRules,
     ) -> Result<v1::Namespace, Error> {
-        let (name, authorization_rules) = (name.to_owned(), Some(rules));
-        let request = v1::UpdateNamespaceRequest { name, authorization_rules };
+        let request = v1::UpdateNamespaceRequest {
+            name: name.to_owned(),
+            authorization_rules: Some(rules),
+            profile: v1::Profile::Unspecified.into(),
+        };
+        self.change_namespace(request).await
+    }
+
+    /// Has a namespace behave as another tier; `default` may as well.
+    ///
+    /// # Errors
+    /// Refused where there is none of that name, and with the names of what is in it and does not fit.
+    pub async fn set_namespace_profile(
+        &self,
+        name: &str,
+        profile: v1::Profile,
+    ) -> Result<v1::Namespace, Error> {
+        let request = v1::UpdateNamespaceRequest {
+            name: name.to_owned(),
+            authorization_rules: None,
+            profile: profile.into(),
+        };
+        self.change_namespace(request).await
+    }
+
+    /// Both at once: rules, and the profile. What is left out stays.
+    ///
+    /// # Errors
+    /// As of each.
+    pub async fn change_namespace(
+        &self,
+        request: v1::UpdateNamespaceRequest,
+    ) -> Result<v1::Namespace, Error> {
         let attempt = |node: Arc<Node>, _| {
             let request = request.clone();
             async move { node.namespaces().update_namespace(node.request(request)).await }

@@ -6,14 +6,14 @@ use thiserror::Error;
 
 use crate::{
     AuthorizationRule, Destination, DocumentRow, EntityId, EntityKind, GroupId, NamespaceRow,
-    NewRule, QueueProperties, Span, SubscriptionProperties, Timestamp, TopicProperties,
+    NewRule, Profile, QueueProperties, Span, SubscriptionProperties, Timestamp, TopicProperties,
 };
 
 /// What every cluster can do since it was founded.
 pub(crate) const FEATURE_LEVEL_FOUNDED: u32 = 1;
 /// Up to which this binary understands commands that not all versions know. Nobody proposes one of a level that
 /// a node of the cluster does not know: it could not read its log. Each level adds to the one before.
-pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_DOCUMENTS;
+pub const FEATURE_LEVEL_KNOWN: u32 = FEATURE_LEVEL_PROFILES;
 /// From which on there are join tokens.
 pub const FEATURE_LEVEL_JOIN_TOKENS: u32 = 2;
 /// From which on the level rises by itself to what all nodes know ([`CatalogCommand::RaiseFeatureLevel`]).
@@ -39,6 +39,8 @@ pub const FEATURE_LEVEL_ARRIVAL_TIMES: u32 = 11;
 pub const FEATURE_LEVEL_ENDED_CREATIONS: u32 = 12;
 /// From which on there are namespaces beside the default one, and names in them ([`QualifiedName`](crate::QualifiedName)).
 pub const FEATURE_LEVEL_NAMESPACES: u32 = 13;
+/// From which on namespaces have profiles (QUOTA-0).
+pub const FEATURE_LEVEL_PROFILES: u32 = 14;
 /// From which on management interfaces keep documents ([`CatalogCommand::PutDocument`]).
 pub const FEATURE_LEVEL_DOCUMENTS: u32 = 14;
 
@@ -306,6 +308,19 @@ pub enum CatalogCommand {
     NamespaceDeleted { request: u64, name: String },
     /// Namespaces of the backup that is being restored. One that is there already is left as it is.
     RestoreNamespaces { restore: u128, rows: Vec<NamespaceRow> },
+    /// As `CreateNamespace`, of another profile than that of before there were any.
+    CreateNamespaceOf {
+        request: u64,
+        name: String,
+        profile: Profile,
+        authorization_rules: Vec<AuthorizationRule>,
+    },
+    /// A namespace, known by the request that created it (0: the default one), shall have this profile: from now on it
+    /// keeps to both. Refused if it has more entities than that takes. A repeat changes nothing.
+    ChangeProfile { request: u64, name: String, profile: Profile },
+    /// What was in a namespace when it was to have this profile `fits`, and so it has it; or does not, and it stays what
+    /// it was. Without effect if it is not to have it any more.
+    SettleProfile { request: u64, name: String, profile: Profile, fits: bool },
     /// A document of a management interface says this from now on. `is_new`: unless there is one of that name, which
     /// is then left as it is.
     PutDocument { name: String, text: String, is_new: bool },

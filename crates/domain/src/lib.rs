@@ -36,6 +36,8 @@ mod session;
 mod forward;
 
 mod document;
+mod profile;
+
 mod namespace;
 
 mod catalog;
@@ -72,6 +74,7 @@ pub use message::*;
 pub use message_event::*;
 pub use namespace::*;
 pub use outcome::*;
+pub use profile::*;
 pub use property::*;
 pub use qualified_name::*;
 pub use read::*;

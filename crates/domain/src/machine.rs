@@ -28,6 +28,7 @@ mod catalog;
 mod commit;
 mod data_groups;
 mod delete_batch;
+mod directory_sizes;
 mod documents;
 mod ended_creations;
 mod fault_rules;
@@ -60,7 +61,8 @@ use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::key_map::KeyMap;
-use crate::machine::catalog::{Catalog, GroupSizes};
+use crate::machine::catalog::Catalog;
+use crate::machine::directory_sizes::DirectorySizes;
 use crate::machine::entity::{Entity, EntityStep, Opening};
 use crate::machine::level::GroupLevel;
 use crate::machine::match_budget::MatchBudget;
@@ -98,7 +100,7 @@ pub struct Machine {
     /// No row of the entity being swept is left below this key.
     swept_to: Option<(EntityId, Key)>,
     /// Catalog: entities per group.
-    group_sizes: Option<GroupSizes>,
+    sizes: Option<DirectorySizes>,
     /// Which steps of messages are noted.
     noted: Noted,
     /// With its step, while there is one.
@@ -484,7 +486,7 @@ impl<'a, R: Rows> Step<'a, R> {
     }
 
     fn catalog(&mut self) -> Catalog<'_, &'a R> {
-        Catalog { at: self.at, sizes: &mut self.machine.group_sizes, view: &mut self.view }
+        Catalog { at: self.at, sizes: &mut self.machine.sizes, view: &mut self.view }
     }
 
     /// The rules of topics, and no entity.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::qualified_name::{BEFORE, BEHIND, split};
-use crate::{AuthorizationRule, NAME_CHARS_MAX, QualifiedName, Refusal, Timestamp};
+use crate::{AuthorizationRule, NAME_CHARS_MAX, Profile, QualifiedName, Refusal, Timestamp};
 
 /// Of a cluster, beside the default one (QUOTA-12).
 pub const NAMESPACES_MAX: usize = 1_000;
@@ -94,7 +94,7 @@ pub fn namespace_name(name: &str) -> Result<(), Refusal> {
     }
 }
 
-/// A namespace, by its name.
+/// A namespace, by its name. The default one has a row once its profile was changed, which says nothing else.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamespaceRow {
     /// In lower case.
@@ -107,6 +107,9 @@ pub struct NamespaceRow {
     /// At most [`AUTHORIZATION_RULES_MAX`](crate::AUTHORIZATION_RULES_MAX) (NS-7).
     pub authorization_rules: Vec<AuthorizationRule>,
     pub state: NamespaceState,
+    pub profile: Profile,
+    /// What it shall become once all that is in it was found to fit: until then both are kept to.
+    pub next_profile: Option<Profile>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +122,11 @@ pub enum NamespaceState {
 impl NamespaceRow {
     pub fn is_ready(&self) -> bool {
         self.state == NamespaceState::Ready
+    }
+
+    /// What all that is created in it, and each change, has to keep to.
+    pub fn profiles(&self) -> impl Iterator<Item = Profile> {
+        [Some(self.profile), self.next_profile].into_iter().flatten()
     }
 }
 

@@ -3,10 +3,12 @@
 
 mod authorization;
 mod destinations;
+mod in_profile;
 mod properties;
 
 pub use authorization::authorization_rules;
 pub use destinations::{forwarding_of_sessions, new_forwarding};
+pub use in_profile::InProfile;
 pub use properties::{queue_properties, subscription_properties, topic_properties, unchanged};
 
 use crate::{

@@ -31,7 +31,7 @@ impl Entities for EntitiesService {
             let v1::CreateQueueRequest { name, properties, request } = asked;
             let given = Patch::try_from(properties.unwrap_or_default())
                 .map_err(|refusal| refused(refusal, &name))?;
-            let properties = given.created();
+            let properties = given.created_in(broker.limits());
             let queue = broker.queues().create(&name, properties, repeatable(request)).await;
             queue.map(shown).map_err(|error| status(&error))
         };
@@ -104,7 +104,7 @@ impl Entities for EntitiesService {
             let v1::CreateTopicRequest { name, properties, request } = asked;
             let given = Patch::try_from(properties.unwrap_or_default())
                 .map_err(|refusal| refused(refusal, &name))?;
-            let properties = given.created();
+            let properties = given.created_in(broker.limits());
             answer(broker.topics().create(&name, properties, repeatable(request)).await, topic)
         };
         self.door.call(request, serve).await
@@ -169,7 +169,7 @@ impl Entities for EntitiesService {
             let v1::CreateSubscriptionRequest { topic, name, properties, rule, request } = asked;
             let refuse = |refusal| refused(refusal, &subscription_path(&topic, &name));
             let given = Patch::try_from(properties.unwrap_or_default()).map_err(refuse)?;
-            let properties = given.created();
+            let properties = given.created_in(broker.limits());
             let rule = native::rule_from_v1(rule.unwrap_or_default()).map_err(refuse)?;
             let request = repeatable(request);
             let created =

@@ -1,6 +1,6 @@
 //! `mayfly.v1.Namespaces`.
 
-use domain::AuthorizationRule;
+use domain::{AuthorizationRule, Profile};
 use service::{Broker, NamespaceInfo};
 use tonic::{Request, Response, Status};
 use wire::{native, v1};
@@ -20,13 +20,14 @@ impl Namespaces for NamespacesService {
         request: Request<v1::CreateNamespaceRequest>,
     ) -> Result<Response<v1::Namespace>, Status> {
         let serve = |broker: Broker, asked: v1::CreateNamespaceRequest| async move {
-            let v1::CreateNamespaceRequest { name, authorization_rules, request } = asked;
+            let v1::CreateNamespaceRequest { name, authorization_rules, request, profile } = asked;
+            let profile = self::profile(profile)?.unwrap_or_default();
             let rules = match authorization_rules {
                 Some(given) => rules(given)?,
                 None => vec![native::root_rule()],
             };
             let request = Some(request).filter(|request| *request != 0);
-            answer(broker.namespaces().create(&name, rules, request).await)
+            answer(broker.namespaces().create(&name, profile, rules, request).await)
         };
         self.door.call(request, serve).await
     }
@@ -57,8 +58,18 @@ impl Namespaces for NamespacesService {
         request: Request<v1::UpdateNamespaceRequest>,
     ) -> Result<Response<v1::Namespace>, Status> {
         let serve = |broker: Broker, asked: v1::UpdateNamespaceRequest| async move {
-            let rules = rules(asked.authorization_rules.unwrap_or_default())?;
-            answer(broker.namespaces().update(&asked.name, rules).await)
+            let namespaces = broker.namespaces();
+            let rules = asked.authorization_rules.map(rules).transpose()?;
+            let profile = profile(asked.profile)?;
+            // The profile first: what is refused of the two changes nothing then.
+            let mut updated = namespaces.get(&asked.name);
+            if let Some(profile) = profile {
+                updated = namespaces.change_profile(&asked.name, profile).await;
+            }
+            if let (Ok(_), Some(rules)) = (&updated, rules) {
+                updated = namespaces.update(&asked.name, rules).await;
+            }
+            answer(updated)
         };
         self.door.call(request, serve).await
     }
@@ -76,6 +87,10 @@ impl Namespaces for NamespacesService {
     }
 }
 
+fn profile(said: i32) -> Result<Option<Profile>, Status> {
+    native::profile(said).map_err(|refusal| refused(refusal, ""))
+}
+
 fn rules(given: v1::AuthorizationRules) -> Result<Vec<AuthorizationRule>, Status> {
     native::authorization_rules(given).map_err(|refusal| refused(refusal, ""))
 }
@@ -90,6 +105,8 @@ fn shown(NamespaceInfo { row, entities }: NamespaceInfo) -> v1::Namespace {
         created_at_ms: row.created_at.0,
         modified_at_ms: row.modified_at.0,
         authorization_rules: Some(native::shown_rules(&row.authorization_rules)),
+        profile: native::shown_profile(row.profile).into(),
+        next_profile: row.next_profile.map_or(0, |next| native::shown_profile(next).into()),
         name: row.name,
         entities,
     }

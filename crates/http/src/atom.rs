@@ -156,16 +156,23 @@ impl Request<'_> {
         let created = match target {
             Target::Entity(name) => match read_entity(description(&document)?)? {
                 EntityPatch::Queue(given) => {
-                    broker.queues().create(&name, given.created(), request).await?
+                    broker
+                        .queues()
+                        .create(&name, given.created_in(broker.limits()), request)
+                        .await?
                 }
                 EntityPatch::Topic(given) => {
-                    broker.topics().create(&name, given.created(), request).await?
+                    broker
+                        .topics()
+                        .create(&name, given.created_in(broker.limits()), request)
+                        .await?
                 }
             },
             Target::Subscription { topic, name } => {
                 let given = subscription_in(&document)?;
                 let rule = rule::read_first(given)?;
-                let properties = properties::read::<SubscriptionProperties>(given)?.created();
+                let properties =
+                    properties::read::<SubscriptionProperties>(given)?.created_in(broker.limits());
                 broker.subscriptions().create(&topic, &name, properties, rule, request).await?
             }
             Target::Rule { topic, subscription, name } => {

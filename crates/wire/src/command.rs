@@ -286,6 +286,9 @@ choice!(CatalogCommand {
     32 => DeleteNamespace { request, name, force },
     33 => NamespaceDeleted { request, name },
     34 => RestoreNamespaces { restore, rows },
+    35 => CreateNamespaceOf { request, name, profile, authorization_rules },
+    36 => ChangeProfile { request, name, profile },
+    37 => SettleProfile { request, name, profile, fits },
     40 => PutDocument { name, text, is_new },
     41 => RemoveDocument { name },
 });

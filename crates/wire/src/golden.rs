@@ -76,6 +76,8 @@ fn namespace() -> NamespaceRow {
         modified_at: Timestamp(7),
         authorization_rules: authorization_rules(),
         state: NamespaceState::Ready,
+        profile: Profile::SelfHosted,
+        next_profile: None,
     }
 }
 

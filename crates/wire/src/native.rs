@@ -4,6 +4,7 @@
 mod authorization;
 mod entity_properties;
 mod message_event;
+mod profile;
 mod property;
 mod queue;
 mod request;
@@ -13,6 +14,7 @@ mod transaction;
 
 pub use authorization::{authorization_rules, root_rule, shown_rules};
 pub use message_event::message_event;
+pub use profile::{profile, shown_profile};
 pub use property::*;
 pub use queue::*;
 pub use request::*;

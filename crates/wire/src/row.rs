@@ -5,7 +5,7 @@ use bytes::Bytes;
 use domain::{
     ClusterRow, Counts, DeadlineRow, DocumentRow, EndedCreationRow, EntityRow, EntityState,
     EvaluationError, FaultRuleRow, GroupRow, HiddenEntity, JoinTokenRow, Key, Lifetime, LockRow,
-    MatchProgress, MessageRow, Meta, NamespaceRow, NamespaceState, NodeState, ProducerRow,
+    MatchProgress, MessageRow, Meta, NamespaceRow, NamespaceState, NodeState, ProducerRow, Profile,
     RelocationRow, RelocationState, RestoringRow, Row, RulePart, ScheduledRow, TokenUse, Unmatched,
     UnmatchedRow,
 };
@@ -212,9 +212,9 @@ choice!(NodeState { 0 => Draining, 1 => Removed, 2 => Maintenance });
 record!(JoinTokenRow { secret_hash, expires_at, node, used });
 record!(FaultRuleRow { name, text, added_at, ends_at });
 record!(EndedCreationRow { request, ended_at });
-record!(NamespaceRow { name, request, created_at, modified_at, authorization_rules, state });
 record!(DocumentRow { name, text, created_at, modified_at });
 choice!(NamespaceState { 0 => Ready, 1 => Deleting });
+choice!(Profile { 0 => SelfHosted, 1 => Basic, 2 => Standard, 3 => Premium });
 record!(TokenUse { node, at, request });
 
 /// The last fields came later: they are absent where they say nothing, and so the row stands at the end of its input.
@@ -265,6 +265,63 @@ impl Codec for LockRow {
             nonce: Random::take(input)?.0,
             until: Codec::take(input)?,
             receiver: Codec::take(input)?,
+        })
+    }
+}
+
+/// In the byte of a namespace's state: bits, of which one stored before there were profiles has the first at most.
+const DELETING: u8 = 1;
+const HAS_PROFILE: u8 = 2;
+const CHANGES_PROFILE: u8 = 4;
+
+impl Codec for NamespaceRow {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.name.put(out);
+        self.request.put(out);
+        self.created_at.put(out);
+        self.modified_at.put(out);
+        self.authorization_rules.put(out);
+        let profile = Some(self.profile).filter(|profile| *profile != Profile::default());
+        let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+        out.push(
+            flag(self.state == NamespaceState::Deleting, DELETING)
+                | flag(profile.is_some(), HAS_PROFILE)
+                | flag(self.next_profile.is_some(), CHANGES_PROFILE),
+        );
+        for profile in [profile, self.next_profile].into_iter().flatten() {
+            profile.put(out);
+        }
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<NamespaceRow, Error> {
+        let name = Codec::take(input)?;
+        let request = Codec::take(input)?;
+        let created_at = Codec::take(input)?;
+        let modified_at = Codec::take(input)?;
+        let authorization_rules = Codec::take(input)?;
+        let flags = input.byte()?;
+        if flags & !(DELETING | HAS_PROFILE | CHANGES_PROFILE) != 0 {
+            return Err(Error::corrupt("unknown flag of a namespace"));
+        }
+        let state = match flags & DELETING != 0 {
+            true => NamespaceState::Deleting,
+            false => NamespaceState::Ready,
+        };
+        let mut next = |bit: u8| match flags & bit != 0 {
+            true => Profile::take(input).map(Some),
+            false => Ok(None),
+        };
+        let (profile, next_profile) =
+            (next(HAS_PROFILE)?.unwrap_or_default(), next(CHANGES_PROFILE)?);
+        Ok(NamespaceRow {
+            name,
+            request,
+            created_at,
+            modified_at,
+            authorization_rules,
+            state,
+            profile,
+            next_profile,
         })
     }
 }

@@ -178,8 +178,12 @@ impl CatalogCommand {
             | CatalogCommand::CreateTopic { .. }
             | CatalogCommand::CreateSubscription { .. } => (Repeat::DoneAgain, true),
             CatalogCommand::Delete { .. } => (Repeat::DoneAgain, false),
-            CatalogCommand::CreateNamespace { .. } => (Repeat::DoneAgain, true),
+            CatalogCommand::CreateNamespace { .. } | CatalogCommand::CreateNamespaceOf { .. } => {
+                (Repeat::DoneAgain, true)
+            }
             CatalogCommand::UpdateNamespace { .. }
+            | CatalogCommand::ChangeProfile { .. }
+            | CatalogCommand::SettleProfile { .. }
             | CatalogCommand::DeleteNamespace { .. }
             | CatalogCommand::NamespaceDeleted { .. } => (Repeat::Harmless, false),
             CatalogCommand::Found { .. }

@@ -4,10 +4,10 @@ use crate::catalog::{
     FEATURE_LEVEL_BACKUP, FEATURE_LEVEL_DOCUMENTS, FEATURE_LEVEL_FAULT_RULES,
     FEATURE_LEVEL_FOUNDED, FEATURE_LEVEL_JOIN_TOKENS, FEATURE_LEVEL_MAINTENANCE,
     FEATURE_LEVEL_MATCH_BUDGET, FEATURE_LEVEL_MORE_GROUPS, FEATURE_LEVEL_NAMESPACES,
-    FEATURE_LEVEL_RELOCATION, FEATURE_LEVEL_RULES_OF_0_2,
+    FEATURE_LEVEL_PROFILES, FEATURE_LEVEL_RELOCATION, FEATURE_LEVEL_RULES_OF_0_2,
 };
 use crate::{
-    CatalogCommand, Command, Conditions, DeadlineKind, Fire, ForwardCommand, NewRule,
+    CatalogCommand, Command, Conditions, DeadlineKind, Fire, ForwardCommand, NewRule, Profile,
     QueueProperties, RuleFilter, SqlText, TopicCommand, TopicProperties, namespace_of,
 };
 
@@ -64,8 +64,16 @@ impl CatalogCommand {
             CatalogCommand::CreateNamespace { .. }
             | CatalogCommand::UpdateNamespace { .. }
             | CatalogCommand::DeleteNamespace { .. }
-            | CatalogCommand::NamespaceDeleted { .. }
-            | CatalogCommand::RestoreNamespaces { .. } => FEATURE_LEVEL_NAMESPACES,
+            | CatalogCommand::NamespaceDeleted { .. } => FEATURE_LEVEL_NAMESPACES,
+            CatalogCommand::RestoreNamespaces { rows, .. } => {
+                match rows.iter().all(|row| row.profiles().eq([Profile::SelfHosted])) {
+                    true => FEATURE_LEVEL_NAMESPACES,
+                    false => FEATURE_LEVEL_PROFILES,
+                }
+            }
+            CatalogCommand::CreateNamespaceOf { .. }
+            | CatalogCommand::ChangeProfile { .. }
+            | CatalogCommand::SettleProfile { .. } => FEATURE_LEVEL_PROFILES,
             CatalogCommand::PutDocument { .. } | CatalogCommand::RemoveDocument { .. } => {
                 FEATURE_LEVEL_DOCUMENTS
             }

@@ -43,7 +43,8 @@ variants!(CatalogCommand, catalog_name, CATALOG:
     AddNode Drain Remove MoveReplica CreateJoinToken RevokeJoinToken Join RaiseFeatureLevel
     SetMaintenance AddGroups OpenGroups BeginRestore RestoreNames EndRestore
     SetGroup PutFaultRule RemoveFaultRules CreateNamespace UpdateNamespace DeleteNamespace
-    NamespaceDeleted RestoreNamespaces PutDocument RemoveDocument);
+    NamespaceDeleted RestoreNamespaces CreateNamespaceOf ChangeProfile SettleProfile PutDocument
+    RemoveDocument);
 variants!(SessionCommand, session_name, SESSION:
     Accept Receive Resume Renew Release SetState ReceiveDeferred DeleteBatch Fire);
 variants!(TopicCommand, topic_name, TOPIC:
@@ -425,6 +426,16 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
     };
     let update_namespace =
         CatalogCommand::UpdateNamespace { request, name: name(), authorization_rules };
+    let profile = Profile::Basic;
+    let create_basic = CatalogCommand::CreateNamespaceOf {
+        request,
+        name: name(),
+        profile,
+        authorization_rules: Vec::new(),
+    };
+    let change_profile = CatalogCommand::ChangeProfile { request, name: name(), profile };
+    let settle_profile =
+        CatalogCommand::SettleProfile { request, name: name(), profile, fits: true };
     let put_fault = CatalogCommand::PutFaultRule { name: name(), text: String::new(), lasts: None };
     let secret_hash = [1; 32];
     let create_token =
@@ -465,6 +476,9 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
         (CatalogCommand::DeleteNamespace { request: 1, name: name(), force: true }, Harmless, &[]),
         (CatalogCommand::NamespaceDeleted { request: 1, name: name() }, Harmless, &[]),
         (CatalogCommand::RestoreNamespaces { restore: 1, rows: vec![] }, Harmless, &[AddsData]),
+        (create_basic, DoneAgain, &[AddsData]),
+        (change_profile, Harmless, &[]),
+        (settle_profile, Harmless, &[]),
         (
             CatalogCommand::PutDocument { name: name(), text: name(), is_new: true },
             Harmless,

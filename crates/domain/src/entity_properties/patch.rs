@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Described, EntityProperty, PropertyValue};
+use crate::ProfileLimits;
 
 /// The properties that a client gives of an entity. At creation the others stand at their defaults,
 /// at update they stay as they are (ENT-4).
@@ -48,6 +49,23 @@ impl<P: Described> Patch<P> {
     pub fn created(&self) -> P {
         let mut created = self.applied_to(P::default());
         created.settle_defaults(&|name| self.given.contains(name));
+        created
+    }
+
+    /// The same in a namespace of a profile, which has defaults of its own (QUOTA-5, TTL-6).
+    pub fn created_in(&self, limits: &ProfileLimits) -> P {
+        let mut created = self.created();
+        let defaults = [
+            ("max_message_size_kilobytes", PropertyValue::Number(limits.message_kilobytes_default)),
+            ("default_ttl", PropertyValue::Duration(limits.default_ttl_max)),
+        ];
+        for (name, value) in defaults {
+            let mut all = EntityProperty::all_of(P::KIND);
+            let property = all.find(|property| property.name == name);
+            if let Some(property) = property.filter(|_| !self.given.contains(name)) {
+                property.set(&mut created, value);
+            }
+        }
         created
     }
 

@@ -1,10 +1,10 @@
 //! The catalog's commands: who is in the cluster, and which name is which entity on which group.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
+use std::collections::BTreeSet;
 
 use crate::catalog::FEATURE_LEVEL_FOUNDED;
 use crate::machine::data_groups::DataGroups;
+use crate::machine::directory_sizes::DirectorySizes;
 use crate::machine::documents::Documents;
 use crate::machine::ended_creations::EndedCreations;
 use crate::machine::fault_rules::FaultRules;
@@ -15,32 +15,13 @@ use crate::machine::restoration::{Restoration, check_not_restoring};
 use crate::machine::rules::check_rule;
 use crate::machine::view::View;
 use crate::read::DIRECTORY_END;
+use crate::validate::InProfile;
 use crate::{
     CatalogCommand, CatalogOutcome, ClusterRow, Creation, DirectoryRow, DirectoryState, EntityId,
-    EntityKind, GroupId, GroupRow, Key, NewRule, NodeRow, Outcome, QueueProperties, Refusal, Row,
-    Rows, SUBSCRIPTIONS_MAX, Span, SubQueue, SubscriptionProperties, Timestamp, namespace_of,
-    subscription_path, validate,
+    EntityKind, GroupId, GroupRow, Key, Namespace, NewRule, NodeRow, Outcome, Profile,
+    QueueProperties, Refusal, Row, Rows, SUBSCRIPTIONS_MAX, Span, SubQueue, SubscriptionProperties,
+    Timestamp, namespace_of, subscription_path, validate,
 };
-
-/// Entities per group, counted once and kept, so that a creation does not read the directory.
-pub(super) struct GroupSizes(BTreeMap<GroupId, u64>);
-
-impl GroupSizes {
-    /// The group with the fewest entities; of those, the first.
-    fn least(&self, data_groups: u16) -> GroupId {
-        let size = |group: &GroupId| self.0.get(group).copied().unwrap_or(0);
-        (1..=data_groups).map(GroupId).min_by_key(size).unwrap_or(GroupId(1))
-    }
-
-    fn add(&mut self, group: GroupId) {
-        *self.0.entry(group).or_default() += 1;
-    }
-
-    fn remove(&mut self, group: GroupId) {
-        let size = self.0.entry(group).or_default();
-        *size = size.saturating_sub(1);
-    }
-}
 
 fn entry(row: DirectoryRow, fresh: bool) -> Result<Outcome, Refusal> {
     Ok(Outcome::Catalog(CatalogOutcome::Entry { row, fresh }))
@@ -49,7 +30,7 @@ fn entry(row: DirectoryRow, fresh: bool) -> Result<Outcome, Refusal> {
 /// The directory of names, and the cluster's description. A catalog's group has no entities.
 pub(super) struct Catalog<'s, R> {
     pub at: Timestamp,
-    pub sizes: &'s mut Option<GroupSizes>,
+    pub sizes: &'s mut Option<DirectorySizes>,
     pub view: &'s mut View<R>,
 }
 
@@ -121,7 +102,18 @@ impl<R: Rows> Catalog<'_, R> {
             }
             CatalogCommand::RemoveFaultRules { name } => Ok(self.fault_rules().remove(name)),
             CatalogCommand::CreateNamespace { request, name, authorization_rules } => {
-                self.namespaces().create(request, name, authorization_rules)
+                let profile = Profile::SelfHosted;
+                self.namespaces().create(request, name, profile, authorization_rules)
+            }
+            CatalogCommand::CreateNamespaceOf { request, name, profile, authorization_rules } => {
+                self.namespaces().create(request, name, profile, authorization_rules)
+            }
+            CatalogCommand::ChangeProfile { request, name, profile } => {
+                let entities = self.sizes().in_namespace(&Namespace::named(&name)?);
+                self.namespaces().change_profile(request, &name, profile, entities)
+            }
+            CatalogCommand::SettleProfile { request, name, profile, fits } => {
+                self.namespaces().settle_profile(request, &name, profile, fits)
             }
             CatalogCommand::UpdateNamespace { request, name, authorization_rules } => {
                 self.namespaces().update(request, &name, authorization_rules)
@@ -237,8 +229,9 @@ impl<R: Rows> Catalog<'_, R> {
                 level.subscription_properties(properties)?;
             }
         }
+        self.check_profile(&name, &what)?;
         let cluster = self.members().formed()?;
-        let group = self.group_sizes().least(cluster.data_groups);
+        let group = self.sizes().least(cluster.data_groups);
         self.intend(request, name, group, what, cluster)
     }
 
@@ -272,9 +265,27 @@ impl<R: Rows> Catalog<'_, R> {
             let what = "the topic (subscriptions)";
             return Err(Refusal::QuotaExceeded { what, used, max }); // QUOTA-7.
         }
-        let cluster = self.members().formed()?;
         let what = Creation::Subscription { topic: topic.entity, properties, rule };
+        self.check_profile(&path, &what)?;
+        let cluster = self.members().formed()?;
         self.intend(request, path, topic.group, what, cluster)
+    }
+
+    /// QUOTA-0: what is created is what its namespace takes.
+    fn check_profile(&mut self, name: &str, what: &Creation) -> Result<(), Refusal> {
+        let namespace = namespace_of(name);
+        for profile in self.namespaces().profiles(&namespace) {
+            let within = InProfile { profile, namespace: &namespace };
+            match what {
+                Creation::Queue { properties } => within.created(&**properties)?,
+                Creation::Topic { properties } => within.created(&**properties)?,
+                Creation::Subscription { properties, .. } => within.created(&**properties)?,
+            }
+            if what.kind() != EntityKind::Subscription {
+                within.has_room(self.sizes().in_namespace(&namespace))?;
+            }
+        }
+        Ok(())
     }
 
     /// FWD-2.
@@ -321,11 +332,11 @@ impl<R: Rows> Catalog<'_, R> {
     ) -> Result<Outcome, Refusal> {
         let entity = EntityId(cluster.next_entity);
         cluster.next_entity += 1;
-        self.group_sizes().add(group);
         self.view.replace(Key::Cluster, Row::Cluster(cluster));
         let key = Key::Directory(name.to_ascii_lowercase());
         let (kind, state) = (what.kind(), DirectoryState::Creating { what });
         let row = DirectoryRow { entity, group, name, kind, request, state };
+        self.sizes().add(&row);
         self.view.insert(key, Row::Directory(row.clone()));
         entry(row, true)
     }
@@ -379,8 +390,8 @@ impl<R: Rows> Catalog<'_, R> {
         for key in keys {
             if let Some(Row::Directory(gone)) = self.view.get(&key) {
                 self.ended_creations().remember(gone.request);
+                self.sizes().remove(&gone);
             }
-            self.group_sizes().remove(row.group);
             self.view.delete(key);
         }
         Ok(Outcome::Done)
@@ -402,9 +413,9 @@ impl<R: Rows> Catalog<'_, R> {
             if let Some(Row::Directory(mut row)) = self.view.get(&key)
                 && row.group == from
             {
-                self.group_sizes().remove(row.group);
-                self.group_sizes().add(group);
+                self.sizes().remove(&row);
                 row.group = group;
+                self.sizes().add(&row);
                 self.view.replace(key, Row::Directory(row));
             }
         }
@@ -455,19 +466,8 @@ impl<R: Rows> Catalog<'_, R> {
         self.view.replace(Key::Directory(row.name.to_ascii_lowercase()), Row::Directory(row));
     }
 
-    fn group_sizes(&mut self) -> &mut GroupSizes {
+    fn sizes(&mut self) -> &mut DirectorySizes {
         let Catalog { at: _, sizes, view } = self;
-        sizes.get_or_insert_with(|| {
-            let mut sizes = GroupSizes(BTreeMap::new());
-            let from = Key::Directory(String::new());
-            let to = Key::Directory(DIRECTORY_END.to_string());
-            view.scan(&from, &to, &mut |_, row| {
-                if let Row::Directory(row) = row {
-                    sizes.add(row.group);
-                }
-                ControlFlow::Continue(())
-            });
-            sizes
-        })
+        sizes.get_or_insert_with(|| DirectorySizes::of(view))
     }
 }

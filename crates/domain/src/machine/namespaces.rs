@@ -4,9 +4,10 @@
 use crate::machine::members::Members;
 use crate::machine::restoration::check_not_restoring;
 use crate::read::DIRECTORY_END;
+use crate::validate::InProfile;
 use crate::{
-    AuthorizationRule, CatalogOutcome, Key, NAMESPACES_MAX, Namespace, NamespaceRow,
-    NamespaceState, Outcome, Refusal, Row, Rows, Timestamp, namespace_name,
+    AuthorizationRule, CatalogOutcome, DEFAULT_NAMESPACE, Key, NAMESPACES_MAX, Namespace,
+    NamespaceRow, NamespaceState, Outcome, Profile, Refusal, Row, Rows, Timestamp, namespace_name,
     split_subscription_path, told_name, validate,
 };
 
@@ -45,6 +46,7 @@ impl<R: Rows> Namespaces<'_, R> {
         &mut self,
         request: u64,
         name: String,
+        profile: Profile,
         authorization_rules: Vec<AuthorizationRule>,
     ) -> Result<Outcome, Refusal> {
         self.members.formed()?;
@@ -60,7 +62,9 @@ impl<R: Rows> Namespaces<'_, R> {
             None => (),
         }
         let (from, to) = (Key::Namespace(String::new()), Key::Namespace(DIRECTORY_END.to_string()));
-        let used = self.members.view.keys(&from, &to, NAMESPACES_MAX).len();
+        let keys = self.members.view.keys(&from, &to, NAMESPACES_MAX + 1);
+        let default = Key::Namespace(DEFAULT_NAMESPACE.to_owned());
+        let used = keys.iter().filter(|key| **key != default).count();
         if used >= NAMESPACES_MAX {
             let (what, max) = ("the cluster (namespaces)", NAMESPACES_MAX as u64);
             return Err(Refusal::QuotaExceeded { what, used: used as u64, max }); // QUOTA-12.
@@ -74,6 +78,8 @@ impl<R: Rows> Namespaces<'_, R> {
             modified_at,
             authorization_rules,
             state,
+            profile,
+            next_profile: None,
         })
     }
 
@@ -89,6 +95,64 @@ impl<R: Rows> Namespaces<'_, R> {
             return told(row);
         }
         self.put(NamespaceRow { authorization_rules, modified_at: self.at, ..row })
+    }
+
+    /// What a namespace keeps to.
+    pub fn profiles(&mut self, namespace: &Namespace) -> Vec<Profile> {
+        let row = self.row(namespace.as_str());
+        row.map_or_else(|| vec![Profile::default()], |row| row.profiles().collect())
+    }
+
+    /// QUOTA-40. `entities`: queues and topics in it.
+    pub fn change_profile(
+        &mut self,
+        request: u64,
+        name: &str,
+        profile: Profile,
+        entities: u64,
+    ) -> Result<Outcome, Refusal> {
+        self.members.formed()?;
+        check_not_restoring(self.members.view)?;
+        let namespace = Namespace::named(name)?;
+        let row = match namespace.is_default() {
+            true => self.default_row(),
+            false => self.known(name, request)?,
+        };
+        if !row.is_ready() {
+            return refuse(format!("'{name}' is being deleted"));
+        }
+        InProfile { profile, namespace: &namespace }.takes_in_all(entities)?;
+        let next_profile = Some(profile).filter(|next| *next != row.profile);
+        self.put(NamespaceRow { next_profile, modified_at: self.at, ..row })
+    }
+
+    pub fn settle_profile(
+        &mut self,
+        request: u64,
+        name: &str,
+        profile: Profile,
+        fits: bool,
+    ) -> Result<Outcome, Refusal> {
+        let row = self.known(name, request)?;
+        if row.next_profile != Some(profile) {
+            return told(row);
+        }
+        let profile = if fits { profile } else { row.profile };
+        self.put(NamespaceRow { profile, next_profile: None, modified_at: self.at, ..row })
+    }
+
+    fn default_row(&mut self) -> NamespaceRow {
+        let at = self.at;
+        self.row(DEFAULT_NAMESPACE).unwrap_or_else(|| NamespaceRow {
+            name: DEFAULT_NAMESPACE.to_owned(),
+            request: 0,
+            created_at: at,
+            modified_at: at,
+            authorization_rules: Vec::new(),
+            state: NamespaceState::Ready,
+            profile: Profile::default(),
+            next_profile: None,
+        })
     }
 
     /// NS-6.
@@ -124,7 +188,7 @@ impl<R: Rows> Namespaces<'_, R> {
     }
 
     pub fn restore(&mut self, rows: Vec<NamespaceRow>) -> Result<Outcome, Refusal> {
-        for row in &rows {
+        for row in rows.iter().filter(|row| row.name != DEFAULT_NAMESPACE) {
             namespace_name(&row.name)?;
         }
         for row in rows {

@@ -3,8 +3,8 @@
 use domain::{
     AccessRights, AuthorizationRule, CatalogCommand, CatalogOutcome, Command, CreateQueue,
     CreateTopic, EntityId, Key, NAMESPACES_MAX, Namespace, NamespaceRow, NamespaceState, NewRule,
-    Outcome, QUALIFIED_END, QueueProperties, Refusal, SubscriptionProperties, TopicCommand,
-    UpdateQueue,
+    Outcome, Profile, QUALIFIED_END, QueueProperties, Refusal, SubscriptionProperties,
+    TopicCommand, UpdateQueue,
 };
 
 use crate::catalog::{ask, catalog, created, deleted, entry};
@@ -235,6 +235,8 @@ fn ns_1_a_restored_cluster_has_the_namespaces_of_its_backup() {
         modified_at: group.now,
         authorization_rules: rules("root"),
         state: NamespaceState::Ready,
+        profile: Profile::Premium,
+        next_profile: None,
     };
     let rows = vec![namespace.clone()];
     let restored = |restore| CatalogCommand::RestoreNamespaces { restore, rows: rows.clone() };

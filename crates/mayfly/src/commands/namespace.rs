@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 use client::v1;
-use domain::AuthorizationRule;
+use domain::{AuthorizationRule, DEFAULT_NAMESPACE, Profile};
 use serde_json::{Value, json};
 use wire::native;
 
@@ -16,12 +16,16 @@ Examples:
   mayfly namespace create orders
   mayfly namespace show orders --keys
   mayfly namespace create team-7 --authorization-rule worker=listen,send
+  mayfly namespace create like-azure --profile standard
   mayfly namespace list
+  mayfly namespace update default --profile premium
   mayfly namespace update orders --authorization-rule RootManageSharedAccessKey=manage --authorization-rule shop=send
   mayfly queue create intake --namespace orders
   mayfly namespace delete orders --force
 
 Clients choose a namespace by the first label of the host they connect to: sb://orders.bus.example/";
+
+const PROFILE_HELP: &str = "The tier of Service Bus that it behaves as: self-hosted (all there is), basic, standard or premium";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -39,15 +43,17 @@ enum NamespaceCommand {
         #[arg(long = "authorization-rule", value_name = "NAME=RIGHT,…", help = authorization::HELP)]
         #[arg(value_parser = authorization::parse)]
         authorization_rules: Vec<AuthorizationRule>,
+        #[arg(long, value_name = "PROFILE", help = PROFILE_HELP, default_value_t)]
+        profile: Profile,
         #[command(flatten)]
         shown: Shown,
     },
-    /// Namespaces beside the default one, in order of name
+    /// The default namespace, and the others in order of name
     List {
         #[command(flatten)]
         shown: Shown,
     },
-    /// Its rules, and what is in it
+    /// Its rules, its profile, and how much is in it
     Show {
         /// Name of the namespace
         name: String,
@@ -57,13 +63,15 @@ enum NamespaceCommand {
         #[command(flatten)]
         shown: Shown,
     },
-    /// Put other rules in the place of its rules
+    /// Put other rules in the place of its rules, or have it behave as another tier
     Update {
         /// Name of the namespace
         name: String,
         #[arg(long = "authorization-rule", value_name = "NAME=RIGHT,…", help = authorization::HELP)]
-        #[arg(value_parser = authorization::parse, required = true)]
+        #[arg(value_parser = authorization::parse, required_unless_present = "profile")]
         authorization_rules: Vec<AuthorizationRule>,
+        #[arg(long, value_name = "PROFILE", help = PROFILE_HELP)]
+        profile: Option<Profile>,
         #[command(flatten)]
         shown: Shown,
     },
@@ -90,23 +98,32 @@ struct Shown {
 
 pub async fn run(args: NamespaceArgs) -> anyhow::Result<()> {
     match args.command {
-        NamespaceCommand::Create { name, authorization_rules, shown } => {
+        NamespaceCommand::Create { name, authorization_rules, profile, shown } => {
             let rules = (!authorization_rules.is_empty())
                 .then(|| native::shown_rules(&authorization_rules));
-            let namespace = shown.connect.client()?.create_namespace(&name, rules).await?;
+            let (client, profile) = (shown.connect.client()?, native::shown_profile(profile));
+            let namespace = client.create_namespace_of(&name, profile, rules).await?;
             done(&shown, &namespace, "created")
         }
         NamespaceCommand::List { shown } => {
-            let namespaces = shown.connect.client()?.namespaces().await?;
+            let client = shown.connect.client()?;
+            let mut namespaces = vec![client.namespace(DEFAULT_NAMESPACE).await?];
+            namespaces.extend(client.namespaces().await?);
             list(&namespaces, shown.json)
         }
         NamespaceCommand::Show { name, keys, shown } => {
             let namespace = shown.connect.client()?.namespace(&name).await?;
             show(&namespace, keys, shown.json)
         }
-        NamespaceCommand::Update { name, authorization_rules, shown } => {
-            let rules = native::shown_rules(&authorization_rules);
-            let namespace = shown.connect.client()?.update_namespace(&name, rules).await?;
+        NamespaceCommand::Update { name, authorization_rules, profile, shown } => {
+            let client = shown.connect.client()?;
+            let request = v1::UpdateNamespaceRequest {
+                name,
+                authorization_rules: (!authorization_rules.is_empty())
+                    .then(|| native::shown_rules(&authorization_rules)),
+                profile: profile.map_or(0, |profile| native::shown_profile(profile).into()),
+            };
+            let namespace = client.change_namespace(request).await?;
             done(&shown, &namespace, "updated")
         }
         NamespaceCommand::Delete { name, force, connect } => {
@@ -126,7 +143,9 @@ fn done(shown: &Shown, namespace: &v1::Namespace, done: &str) -> anyhow::Result<
     }
     let name = &namespace.name;
     terminal::line(format!("namespace '{name}' {done}"))?;
-    terminal::note(&format!("its keys: mayfly namespace show {name} --keys"));
+    if name != DEFAULT_NAMESPACE {
+        terminal::note(&format!("its keys: mayfly namespace show {name} --keys"));
+    }
     Ok(())
 }
 
@@ -135,21 +154,19 @@ fn list(namespaces: &[v1::Namespace], as_json: bool) -> anyhow::Result<()> {
         let namespaces = namespaces.iter().map(|namespace| self::as_json(namespace, false));
         return terminal::json(&namespaces.collect::<anyhow::Result<Vec<Value>>>()?);
     }
-    if namespaces.is_empty() {
-        return terminal::line("no namespaces beside the default one");
-    }
     let row = |namespace: &v1::Namespace| {
         Ok(vec![
             namespace.name.clone(),
             state(namespace).to_owned(),
+            profile(namespace)?,
             terminal::count(namespace.entities.into()),
-            instant::show_ms(namespace.created_at_ms),
+            created(namespace),
             authorization::shown(&rules(namespace)?, false),
         ])
     };
     let rows = namespaces.iter().map(row).collect::<anyhow::Result<Vec<_>>>()?;
-    let header = ["name", "state", "entities", "created", "rules"];
-    terminal::line(terminal::table(&header, &[2], rows))
+    let header = ["name", "state", "profile", "entities", "created", "rules"];
+    terminal::line(terminal::table(&header, &[3], rows))
 }
 
 fn show(namespace: &v1::Namespace, keys: bool, as_json: bool) -> anyhow::Result<()> {
@@ -159,9 +176,10 @@ fn show(namespace: &v1::Namespace, keys: bool, as_json: bool) -> anyhow::Result<
     super::show([
         ("name", namespace.name.clone()),
         ("state", state(namespace).to_owned()),
+        ("profile", profile(namespace)?),
         ("queues and topics", terminal::count(namespace.entities.into())),
-        ("created", instant::show_ms(namespace.created_at_ms)),
-        ("rules changed", instant::show_ms(namespace.modified_at_ms)),
+        ("created", created(namespace)),
+        ("changed", instant::show_ms(namespace.modified_at_ms)),
         ("authorization rules", authorization::shown(&rules(namespace)?, keys)),
     ])
 }
@@ -170,11 +188,34 @@ fn as_json(namespace: &v1::Namespace, keys: bool) -> anyhow::Result<Value> {
     Ok(json!({
         "name": namespace.name,
         "state": state(namespace),
+        "profile": read_profile(namespace.profile)?,
+        "next_profile": read_profile(namespace.next_profile)?,
         "entities": namespace.entities,
         "created_at": instant::show_ms(namespace.created_at_ms),
         "modified_at": instant::show_ms(namespace.modified_at_ms),
         "authorization_rules": authorization::as_json(&rules(namespace)?, keys),
     }))
+}
+
+/// The default one was there from the first.
+fn created(namespace: &v1::Namespace) -> String {
+    match namespace.name == DEFAULT_NAMESPACE {
+        true => "with the cluster".to_owned(),
+        false => instant::show_ms(namespace.created_at_ms),
+    }
+}
+
+fn profile(namespace: &v1::Namespace) -> anyhow::Result<String> {
+    let profile = read_profile(namespace.profile)?.unwrap_or_default();
+    Ok(match read_profile(namespace.next_profile)? {
+        Some(next) => format!("{profile}, to be {next}"),
+        None => profile.to_owned(),
+    })
+}
+
+fn read_profile(profile: i32) -> anyhow::Result<Option<&'static str>> {
+    let profile = native::profile(profile).map_err(|refusal| anyhow::anyhow!("{refusal}"))?;
+    Ok(profile.map(Profile::as_str))
 }
 
 fn state(namespace: &v1::Namespace) -> &'static str {

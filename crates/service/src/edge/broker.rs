@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::{BATCH_BYTES_MAX, Namespace};
+use domain::{BATCH_BYTES_MAX, Namespace, ProfileLimits};
 use fault_rules::{Event, Hit, Operation, RuleBook};
 
 use crate::edge::admission::Admission;
@@ -11,6 +11,7 @@ use crate::edge::documents::Documents;
 use crate::edge::entities::{Entities, Queues, Rules, Subscriptions, Topics};
 use crate::edge::messages::Messages;
 use crate::edge::namespaces::Namespaces;
+use crate::edge::profiles;
 use crate::edge::router::{Hold, Router};
 use crate::edge::sessions::Sessions;
 use crate::edge::transaction::Transactions;
@@ -47,6 +48,11 @@ impl Broker {
 
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
+    }
+
+    /// What its namespace takes (QUOTA-0), as far as this node has heard.
+    pub fn limits(&self) -> &'static ProfileLimits {
+        profiles::limits(&self.router, &self.namespace)
     }
 
     /// See [`Router::end`].

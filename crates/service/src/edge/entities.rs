@@ -247,7 +247,7 @@ impl<'a> Entities<'a> {
         Err(not_found(name.as_str()))
     }
 
-    async fn list(
+    pub(super) async fn list(
         self,
         kind: EntityKind,
         after: Option<&str>,

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use auth::{Access, Key as AccessKey, Keyring};
 use domain::{
-    AuthorizationRule, CatalogCommand, CatalogOutcome, DirectoryRow, EntityKind,
-    FEATURE_LEVEL_NAMESPACES, Key, Namespace, NamespaceRow, Outcome, Refusal, Row, Rows,
+    AuthorizationRule, CatalogCommand, CatalogOutcome, DEFAULT_NAMESPACE, DirectoryRow, EntityKind,
+    FEATURE_LEVEL_NAMESPACES, FEATURE_LEVEL_PROFILES, Key, Namespace, NamespaceRow, NamespaceState,
+    Outcome, Profile, QUALIFIED_END, Refusal, Row, Rows, Timestamp,
 };
 use futures::StreamExt;
 use futures::stream;
@@ -17,6 +18,7 @@ use crate::edge::catalog::{self, Catalog};
 use crate::edge::cluster::Cluster;
 use crate::edge::heard::heard;
 use crate::edge::intents::Intents;
+use crate::edge::profiles;
 use crate::edge::receiver::unexpected;
 use crate::edge::router::Router;
 use crate::error::{Error, Result};
@@ -27,7 +29,7 @@ const PAGE: u32 = 200;
 /// Entities that are deleted at a time.
 const AT_ONCE_MAX: usize = 16;
 
-/// A namespace beside the default one, as this node has heard of it.
+/// A namespace, as this node has heard of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamespaceInfo {
     pub row: NamespaceRow,
@@ -69,13 +71,15 @@ impl<'a> Namespaces<'a> {
         }
     }
 
-    /// In the order of their names.
+    /// Those beside the default one, in the order of their names.
     pub fn list(self) -> Vec<NamespaceInfo> {
         let rows = self.router.local.catalog();
         let (from, to) = (Key::Namespace(String::new()), Key::Namespace(char::MAX.to_string()));
         let mut found = Vec::new();
         rows.scan(&from, &to, &mut |_, row| {
-            if let Row::Namespace(row) = row {
+            if let Row::Namespace(row) = row
+                && row.name != DEFAULT_NAMESPACE
+            {
                 found.push(*row);
             }
             ControlFlow::Continue(())
@@ -87,7 +91,10 @@ impl<'a> Namespaces<'a> {
     /// # Errors
     /// There is none of that name.
     pub fn get(self, name: &str) -> Result<NamespaceInfo> {
-        let row = self.known(name)?;
+        let row = match Namespace::named(name) {
+            Ok(namespace) if namespace.is_default() => self.default_row(),
+            Ok(_) | Err(_) => self.known(name)?,
+        };
         Ok(NamespaceInfo { entities: entities(&self.router.local.catalog(), &row.name), row })
     }
 
@@ -98,6 +105,7 @@ impl<'a> Namespaces<'a> {
     pub async fn create(
         self,
         name: &str,
+        profile: Profile,
         mut authorization_rules: Vec<AuthorizationRule>,
         request: Option<u64>,
     ) -> Result<NamespaceInfo> {
@@ -105,10 +113,21 @@ impl<'a> Namespaces<'a> {
         let name = name.to_ascii_lowercase();
         domain::namespace_name(&name).map_err(refused)?;
         self.check_no_host(&name)?;
-        Cluster::new(self.router).of_level(FEATURE_LEVEL_NAMESPACES, WHAT).await?;
+        let level = match profile {
+            Profile::SelfHosted => FEATURE_LEVEL_NAMESPACES,
+            Profile::Basic | Profile::Standard | Profile::Premium => FEATURE_LEVEL_PROFILES,
+        };
+        Cluster::new(self.router).of_level(level, WHAT).await?;
         settle(&[], &mut authorization_rules, self.router.local.clock.now());
         let request = request.unwrap_or_else(rand::random);
-        let create = CatalogCommand::CreateNamespace { request, name, authorization_rules };
+        let create = match profile {
+            Profile::SelfHosted => {
+                CatalogCommand::CreateNamespace { request, name, authorization_rules }
+            }
+            Profile::Basic | Profile::Standard | Profile::Premium => {
+                CatalogCommand::CreateNamespaceOf { request, name, profile, authorization_rules }
+            }
+        };
         self.changed(create).await
     }
 
@@ -125,6 +144,19 @@ impl<'a> Namespaces<'a> {
         let NamespaceRow { name, request, authorization_rules: old, .. } = self.known(name)?;
         settle(&old, &mut authorization_rules, self.router.local.clock.now());
         self.changed(CatalogCommand::UpdateNamespace { request, name, authorization_rules }).await
+    }
+
+    /// QUOTA-40: it behaves as another tier from now on; the default one may as well. Returns as [`Namespaces::create`].
+    ///
+    /// # Errors
+    /// There is none of that name, or something in it does not fit, which is told.
+    pub async fn change_profile(self, name: &str, profile: Profile) -> Result<NamespaceInfo> {
+        let namespace = self.named(name)?;
+        let request = match namespace.is_default() {
+            true => 0,
+            false => self.known(name)?.request,
+        };
+        profiles::change(self.router, &namespace, request, profile).await
     }
 
     /// NS-6: true once it is gone with all that was in it; false if that takes longer than a request may: it goes on,
@@ -170,11 +202,21 @@ impl<'a> Namespaces<'a> {
     }
 
     fn row(self, namespace: &Namespace) -> Option<NamespaceRow> {
-        let key = Key::Namespace(namespace.as_str().to_owned());
-        match self.router.local.catalog().get(&key) {
-            Some(Row::Namespace(row)) => Some(*row),
-            _ => None,
-        }
+        profiles::row(self.router, namespace)
+    }
+
+    /// Of the default one, as long as its profile is the one that it began with nobody wrote any down.
+    fn default_row(self) -> NamespaceRow {
+        self.row(&Namespace::DEFAULT).unwrap_or_else(|| NamespaceRow {
+            name: DEFAULT_NAMESPACE.to_owned(),
+            request: 0,
+            created_at: Timestamp(0),
+            modified_at: Timestamp(0),
+            authorization_rules: Vec::new(),
+            state: NamespaceState::Ready,
+            profile: Profile::default(),
+            next_profile: None,
+        })
     }
 
     fn known(self, name: &str) -> Result<NamespaceRow> {
@@ -205,7 +247,7 @@ impl<'a> Namespaces<'a> {
         Ok(())
     }
 
-    async fn changed(self, command: CatalogCommand) -> Result<NamespaceInfo> {
+    pub(super) async fn changed(self, command: CatalogCommand) -> Result<NamespaceInfo> {
         let asked = Catalog::new(self.router).ask(command, "", self.router.deadline()).await?;
         let Outcome::Catalog(CatalogOutcome::Namespace(row)) = asked else {
             return Err(unexpected(&asked, "".into()));
@@ -241,8 +283,9 @@ pub(super) fn access_in(
 fn entities(rows: &impl Rows, name: &str) -> u32 {
     let Ok(namespace) = Namespace::named(name) else { return 0 };
     let prefix = namespace.prefix();
+    let first = if namespace.is_default() { QUALIFIED_END } else { &prefix };
     let (from, to) =
-        (Key::Directory(prefix.clone()), Key::Directory(format!("{prefix}{}", char::MAX)));
+        (Key::Directory(first.to_owned()), Key::Directory(format!("{prefix}{}", char::MAX)));
     let mut count = 0;
     rows.scan(&from, &to, &mut |_, row| {
         if let Row::Directory(DirectoryRow {

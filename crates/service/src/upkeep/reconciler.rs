@@ -14,7 +14,9 @@ use domain::{
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::config::Founding;
-use crate::edge::{Catalog, Cluster, Intents, Router, catalog, finish_deletions};
+use crate::edge::{
+    Catalog, Cluster, Intents, Router, catalog, finish_deletions, finish_profile_changes,
+};
 use crate::upkeep::added_groups::open_groups;
 use crate::upkeep::leadership_balance::LeadershipBalance;
 use crate::upkeep::placement::{LocalReplicas, Placement};
@@ -189,7 +191,9 @@ impl Reconciler {
         }
         let standing = unfinished(&self.router.local.catalog());
         let are_namespaces_deleted = finish_deletions(&self.router).await;
-        self.quiet_at = applied.filter(|_| standing.is_empty() && !are_namespaces_deleted);
+        let are_profiles_changed = finish_profile_changes(&self.router).await;
+        let is_quiet = standing.is_empty() && !are_namespaces_deleted && !are_profiles_changed;
+        self.quiet_at = applied.filter(|_| is_quiet);
         let left = standing.iter().filter(|(mark, _)| self.unfinished.contains(mark));
         for (_, row) in left {
             let deadline = self.router.deadline();

@@ -157,6 +157,17 @@ fn namespace_command() -> impl Strategy<Value = CatalogCommand> {
             .prop_map(|(request, name)| CatalogCommand::NamespaceDeleted { request, name }),
         (any::<u128>(), vec(namespace_row(), 0..3))
             .prop_map(|(restore, rows)| CatalogCommand::RestoreNamespaces { restore, rows }),
+        (any::<u64>(), text(), profile(), authorization_rules()).prop_map(
+            |(request, name, profile, authorization_rules)| {
+                CatalogCommand::CreateNamespaceOf { request, name, profile, authorization_rules }
+            }
+        ),
+        (any::<u64>(), text(), profile()).prop_map(|(request, name, profile)| {
+            CatalogCommand::ChangeProfile { request, name, profile }
+        }),
+        (any::<(u64, bool)>(), text(), profile()).prop_map(|((request, fits), name, profile)| {
+            CatalogCommand::SettleProfile { request, name, profile, fits }
+        }),
     ]
 }
 

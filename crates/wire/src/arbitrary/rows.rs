@@ -144,10 +144,21 @@ fn relocation_state() -> impl Strategy<Value = RelocationState> {
 }
 
 pub fn namespace_row() -> impl Strategy<Value = NamespaceRow> {
-    (text(), any::<(u64, bool)>(), at(), at(), authorization_rules()).prop_map(
-        |(name, (request, ready), created_at, modified_at, authorization_rules)| {
+    let profiles = (profile(), prop::option::of(profile()));
+    (text(), any::<(u64, bool)>(), at(), at(), authorization_rules(), profiles).prop_map(
+        |(name, (request, ready), created_at, modified_at, authorization_rules, profiles)| {
             let state = if ready { NamespaceState::Ready } else { NamespaceState::Deleting };
-            NamespaceRow { name, request, created_at, modified_at, authorization_rules, state }
+            let (profile, next_profile) = profiles;
+            NamespaceRow {
+                name,
+                request,
+                created_at,
+                modified_at,
+                authorization_rules,
+                state,
+                profile,
+                next_profile,
+            }
         },
     )
 }
@@ -159,6 +170,10 @@ pub fn document_row() -> impl Strategy<Value = DocumentRow> {
         created_at,
         modified_at,
     })
+}
+
+pub fn profile() -> impl Strategy<Value = Profile> {
+    prop::sample::select(Profile::ALL.to_vec())
 }
 
 pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {

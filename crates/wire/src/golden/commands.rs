@@ -383,6 +383,32 @@ fn commands() {
             "0f220000000000000000000000000000000701066f7264657273ac0280d095ffbc310701016b050170017380d095ffbc310700",
         ),
         (
+            Command::Catalog(CatalogCommand::CreateNamespaceOf {
+                request: 300,
+                name: "orders".into(),
+                profile: Profile::Basic,
+                authorization_rules: Vec::new(),
+            }),
+            "0f23ac02066f72646572730100",
+        ),
+        (
+            Command::Catalog(CatalogCommand::ChangeProfile {
+                request: 300,
+                name: "orders".into(),
+                profile: Profile::Premium,
+            }),
+            "0f24ac02066f726465727303",
+        ),
+        (
+            Command::Catalog(CatalogCommand::SettleProfile {
+                request: 300,
+                name: "orders".into(),
+                profile: Profile::Standard,
+                fits: true,
+            }),
+            "0f25ac02066f72646572730201",
+        ),
+        (
             Command::Catalog(CatalogCommand::PutDocument {
                 name: "tags".into(),
                 text: "{}".into(),

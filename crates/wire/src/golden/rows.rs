@@ -154,6 +154,14 @@ fn rows() {
         ),
         (Row::Document(Box::new(document())), "010474616773027b7d80d095ffbc3107"),
         (
+            Row::Namespace(Box::new(NamespaceRow {
+                profile: Profile::Premium,
+                next_profile: Some(Profile::Basic),
+                ..namespace()
+            })),
+            "01066f7264657273ac0280d095ffbc310701016b050170017380d095ffbc3107060301",
+        ),
+        (
             Row::EndedCreations(vec![EndedCreationRow { request: 300, ended_at: AT }]),
             "0101ac0280d095ffbc31",
         ),

@@ -16,8 +16,9 @@ pub const LAYERS: &[Layer] = &[
     (&["tally"], &["time"]),
     (&["session"], &["id", "time"]),
     (&["refusal"], &["excerpt", "id", "qualified_name", "session"]),
-    (&["namespace"], &["authorization", "limits", "qualified_name", "refusal", "time"]),
     (&["document"], &["time"]),
+    (&["profile"], &["refusal", "time"]),
+    (&["namespace"], &["authorization", "limits", "profile", "qualified_name", "refusal", "time"]),
     (&["topic"], &["id", "time"]),
     (
         &[
@@ -47,6 +48,7 @@ pub const LAYERS: &[Layer] = &[
             "id",
             "limits",
             "namespace",
+            "profile",
             "property",
             "refusal",
             "session",
@@ -81,6 +83,7 @@ pub const LAYERS: &[Layer] = &[
             "message_event",
             "namespace",
             "outcome",
+            "profile",
             "property",
             "qualified_name",
             "read",

@@ -8,6 +8,7 @@ use super::{Entities, Page, QueueInfo};
 use crate::edge::address::Caller;
 use crate::edge::authorization::settle;
 use crate::edge::intents::Intents;
+use crate::edge::profiles;
 use crate::edge::router::Router;
 use crate::error::{Error, Result};
 
@@ -71,6 +72,8 @@ impl<'a> Queues<'a> {
         );
         validate::queue_properties(&properties).map_err(refused)?;
         validate::forwarding_of_sessions(&old, &properties).map_err(refused)?;
+        profiles::check_change(self.router, self.namespace, (&old, &properties))
+            .map_err(refused)?;
         self.entities().check_destinations(&old, &properties).await?;
         let QueueProperties { forward_to, forward_dead_letters_to, .. } = &mut properties;
         self.entities().qualify_all([forward_to, forward_dead_letters_to])?;

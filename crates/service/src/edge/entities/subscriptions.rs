@@ -9,6 +9,7 @@ use domain::{
 use super::{Entities, Page, QueueInfo};
 use crate::edge::address::Caller;
 use crate::edge::intents::Intents;
+use crate::edge::profiles;
 use crate::edge::router::{Router, not_found};
 use crate::error::{Error, Result};
 
@@ -82,9 +83,11 @@ impl<'a> Subscriptions<'a> {
         let Specifics::Subscription(specifics) = &info.specifics else {
             return Err(not_found(&path));
         };
-        let properties = SubscriptionProperties::of(&info.properties, specifics);
-        let mut properties = Box::new(change(properties).map_err(refused)?);
+        let before = SubscriptionProperties::of(&info.properties, specifics);
+        let mut properties = Box::new(change(before.clone()).map_err(refused)?);
         validate::subscription_properties(&properties).map_err(refused)?;
+        profiles::check_change(self.router, self.namespace, (&before, &*properties))
+            .map_err(refused)?;
         self.entities().check_destinations(&info.properties, &properties.common(Span::MAX)).await?;
         let SubscriptionProperties { forward_to, forward_dead_letters_to, .. } = &mut *properties;
         self.entities().qualify_all([forward_to, forward_dead_letters_to])?;

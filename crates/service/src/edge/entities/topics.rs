@@ -9,6 +9,7 @@ use super::{Entities, Page, QueueInfo};
 use crate::edge::address::Caller;
 use crate::edge::authorization::settle;
 use crate::edge::intents::Intents;
+use crate::edge::profiles;
 use crate::edge::router::{Router, not_found};
 use crate::error::{Error, Result};
 
@@ -58,11 +59,13 @@ impl<'a> Topics<'a> {
         let refused = |refusal: Refusal| Error::new(refusal, name);
         let QueueInfo { entity, info, .. } = self.get(name).await?;
         let Specifics::Topic(specifics) = &info.specifics else { return Err(not_found(name)) };
-        let properties = TopicProperties::of(&info.properties, specifics);
-        let mut properties = Box::new(change(properties).map_err(refused)?);
+        let before = TopicProperties::of(&info.properties, specifics);
+        let mut properties = Box::new(change(before.clone()).map_err(refused)?);
         let old = &info.properties.authorization_rules;
         settle(old, &mut properties.authorization_rules, self.router.local.clock.now());
         validate::topic_properties(&properties).map_err(refused)?;
+        profiles::check_change(self.router, self.namespace, (&before, &*properties))
+            .map_err(refused)?;
         let update = TopicCommand::Update(UpdateTopic { origin: None, entity, properties });
         let path = self.entities().named(name)?;
         self.router
