@@ -49,12 +49,13 @@ enum SkuName {
     Premium,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sku {
     name: SkuName,
-    #[serde(default)]
-    tier: Option<SkuName>,
+    /// The name again; `az` leaves there what was.
+    #[serde(default, rename = "tier")]
+    _tier: Option<IgnoredAny>,
     #[serde(default)]
     capacity: Option<u32>,
 }
@@ -210,9 +211,6 @@ impl Kept {
             self.tags = tags.clone();
         }
         if let Some(sku) = body.sku {
-            if sku.tier.is_some_and(|tier| tier != sku.name) {
-                return Err(Failure::bad("sku.tier is another than sku.name."));
-            }
             self.capacity = sku.capacity;
         }
         let Some(properties) = &body.properties else { return Ok(()) };
@@ -361,6 +359,35 @@ pub(crate) fn list(ask: &Ask<'_>, group: Option<&str>) -> Answer {
         Method::GET => ask.page_of(shown(ask, group)?),
         _ => Err(Failure::not_allowed(ask.method)),
     }
+}
+
+/// All resources: nothing else is one here. A filter names the group, the type, or both.
+pub(crate) fn list_resources(ask: &Ask<'_>, group: Option<&str>) -> Answer {
+    let mut group = group.map(str::to_owned);
+    let filter = form_urlencoded::parse(ask.query.as_bytes())
+        .find(|(name, _)| name.eq_ignore_ascii_case("$filter"))
+        .map(|(_, filter)| filter.into_owned())
+        .filter(|filter| !filter.trim().is_empty());
+    for part in filter.iter().flat_map(|filter| filter.split(" and ")) {
+        let wanted = part.trim().split_once(" eq ");
+        let wanted = wanted.map(|(name, value)| (name.trim(), value.trim().trim_matches('\'')));
+        match wanted {
+            Some((name, value)) if name.eq_ignore_ascii_case("resourceGroup") => {
+                group = Some(value.to_owned());
+            }
+            Some((name, value)) if name.eq_ignore_ascii_case("resourceType") => {
+                if !value.eq_ignore_ascii_case(TYPE) {
+                    return ask.page_of(Vec::new());
+                }
+            }
+            _ => {
+                return Err(Failure::bad(
+                    "A $filter of resources is resourceGroup eq '…', resourceType eq '…', or both with 'and'.",
+                ));
+            }
+        }
+    }
+    list(ask, group.as_deref())
 }
 
 pub(crate) async fn answer(ask: &Ask<'_>, group: &str, name: &str) -> Answer {

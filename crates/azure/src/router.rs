@@ -560,10 +560,8 @@ async fn within(ask: &Ask<'_>, what: &Within) -> Answer {
         Within::Registration { name } => subscriptions::register(ask, name),
         Within::Groups => groups::list(ask),
         Within::Group { name } => groups::answer(ask, name).await,
-        // Nothing else is a resource here.
-        Within::Resources { group } | Within::Namespaces { group } => {
-            namespaces::list(ask, group.as_deref())
-        }
+        Within::Resources { group } => namespaces::list_resources(ask, group.as_deref()),
+        Within::Namespaces { group } => namespaces::list(ask, group.as_deref()),
         Within::NameCheck => namespaces::check_name(ask),
         Within::Deletion { namespace } => namespaces::deletion(ask, namespace),
         Within::Namespace { group, name, part: Part::Itself } => {

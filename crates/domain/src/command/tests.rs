@@ -7,7 +7,7 @@ use crate::Repeat::{DoneAgain, Harmless, Numbered};
 use crate::Requester::{DevelopmentNode, Leader, Node};
 use crate::{
     AcceptSession, Admit, Arrive, Depart, Destination, FireSessions, ForgetArrivals, GroupId,
-    Leave, NodeRow, Operation, ReceiveSession, ReceiveSessionDeferred, ReleaseSession,
+    Leave, NodeRow, Operation, Profile, ReceiveSession, ReceiveSessionDeferred, ReleaseSession,
     RenewSession, ResumeSession, SendVia, SessionId, SessionToken, SetSessionState, Ship, Shipped,
     SubQueue, Unpark,
 };
