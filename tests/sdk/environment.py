@@ -45,6 +45,8 @@ class Installed:
     ends: Command | None = None
     # The thinnest programs, told nothing but a connection string (strings.py).
     by_string: Command | None = None
+    # What meets a namespace of a profile (profiles.py).
+    profiles: Command | None = None
     # The file of authorities it trusts, where no variable names another.
     trusted: Path | None = None
     # What the programs have to be told besides their arguments.
@@ -123,6 +125,7 @@ def install_python() -> Installed:
         ends=[python, HERE / "python/ends.py"],
         example=lambda code, directory: [python, _written(directory, "example.py", code)],
         by_string=[python, HERE / "python/by_string.py"],
+        profiles=[python, HERE / "python/profiles.py"],
         trusted=Path(ask(python, "-m", "certifi")),
     )
 
@@ -175,6 +178,7 @@ def install_javascript() -> Installed:
         ends=[node, HERE / "js/ends.mjs"],
         example=example,
         by_string=[node, HERE / "js/by_string.mjs"],
+        profiles=[node, HERE / "js/profiles.mjs"],
         env={"MAYFLY_SDK_MODULES": str(home)},
     )
 
@@ -235,6 +239,7 @@ def install_java() -> Installed:
         failover=[*java, "Failover"],
         ends=[*java, "Ends"],
         by_string=[*java, "ByString"],
+        profiles=[*java, "Profiles"],
         example=example,
     )
 

@@ -23,7 +23,10 @@ OTHER = "fabrikam.servicebus.windows.net"
 OTHER_NAME = "fabrikam"
 # An address of a local network, as `192.168.y.z` in Microsoft's pages.
 LAN = "192.168.17.4"
-NAMES = ("servicebus-emulator", "host.docker.internal", NAMESPACE, OTHER)
+# Namespaces of profiles, each by the name of its own.
+PROFILES = ("self-hosted", "basic", "standard", "premium")
+OF_PROFILES = tuple(f"{profile}.servicebus.windows.net" for profile in PROFILES)
+NAMES = ("servicebus-emulator", "host.docker.internal", NAMESPACE, OTHER, *OF_PROFILES)
 
 # Both take everything on every port that an SDK makes of a string: 5672 and 5300 of the emulator, 5671
 # and 443 of Azure, and 80.
@@ -89,11 +92,18 @@ class Broker:
 
     def create_namespace(self) -> str:
         """The connection string of a namespace beside the default one."""
-        self._ask("namespace", "create", OTHER_NAME)
-        shown = json.loads(self._ask("namespace", "show", OTHER_NAME, "--keys", "--json"))
+        return self._create_namespace(OTHER_NAME, OTHER, "self-hosted")
+
+    def create_namespace_of(self, profile: str) -> str:
+        """The same of one that is called as its profile."""
+        return self._create_namespace(profile, f"{profile}.servicebus.windows.net", profile)
+
+    def _create_namespace(self, name: str, host: str, profile: str) -> str:
+        self._ask("namespace", "create", name, "--profile", profile)
+        shown = json.loads(self._ask("namespace", "show", name, "--keys", "--json"))
         (rule,) = shown["authorization_rules"]
         key = f"SharedAccessKeyName={rule['name']};SharedAccessKey={rule['primary_key']}"
-        return f"Endpoint=sb://{OTHER}/;{key}"
+        return f"Endpoint=sb://{host}/;{key}"
 
     def create_queue_in_namespace(self, name: str) -> None:
         self._ask("queue", "create", name, "--namespace", OTHER_NAME)

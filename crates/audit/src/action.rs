@@ -36,7 +36,7 @@ actions! {
     EntityDelete, "entity.delete", "It is deleted with its messages.", "'{}' is deleted";
     EntityMove, "entity.move", "It moves to another group, with a topic its subscriptions.", "an entity moves: {}";
     NamespaceCreate, "namespace.create", "A namespace is created; `object` is its name.", "namespace '{}' is created";
-    NamespaceUpdate, "namespace.update", "Its authorization rules and their keys are changed.", "namespace '{}' is changed";
+    NamespaceUpdate, "namespace.update", "Its authorization rules and their keys, or its profile, are changed.", "namespace '{}' is changed";
     NamespaceDelete, "namespace.delete", "It is deleted, with `--force` all of its entities as well.", "namespace '{}' is deleted";
     GroupPut, "resource-group.put", "A resource group of Azure's management API is created, or its tags are changed.", "resource group '{}' is put";
     GroupDelete, "resource-group.delete", "It is deleted, with its namespaces and all that is in them.", "resource group '{}' is deleted";

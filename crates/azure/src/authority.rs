@@ -120,10 +120,10 @@ impl Authority {
     pub async fn signing_key(&self) -> Result<Arc<SigningKey>, service::Error> {
         let documents = self.broker.documents();
         let kept = match documents.get(SIGNING_KEY) {
-            Some(row) => row.text,
+            Some(row) => row.text.0,
             None => {
                 let drawn = SigningKey::draw().unwrap_or_default();
-                documents.put(SIGNING_KEY, drawn, true).await?.text
+                documents.put(SIGNING_KEY, drawn, true).await?.text.0
             }
         };
         let mut read = self.read.write().unwrap_or_else(PoisonError::into_inner);

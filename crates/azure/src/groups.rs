@@ -73,7 +73,7 @@ impl Group {
     pub fn all(ask: &Ask<'_>) -> Vec<Group> {
         let rows = ask.broker.documents().list(PREFIX);
         let mut groups: Vec<Group> =
-            rows.iter().filter_map(|row| serde_json::from_str(&row.text).ok()).collect();
+            rows.iter().filter_map(|row| serde_json::from_str(&row.text.0).ok()).collect();
         if !groups.iter().any(|group| group.name.eq_ignore_ascii_case(DEFAULT_GROUP)) {
             groups.insert(0, Group::default_one());
         }
@@ -94,7 +94,7 @@ impl Group {
 
 fn kept(ask: &Ask<'_>, name: &str) -> Option<Group> {
     let row = ask.broker.documents().get(&document(name))?;
-    serde_json::from_str(&row.text).ok()
+    serde_json::from_str(&row.text.0).ok()
 }
 
 fn document(name: &str) -> String {

@@ -188,7 +188,7 @@ impl Kept {
     /// Of a namespace as it is now.
     pub fn of(ask: &Ask<'_>, row: &NamespaceRow) -> Kept {
         let found = ask.broker.documents().get(&document(&row.name));
-        let kept = found.and_then(|found| serde_json::from_str::<Kept>(&found.text).ok());
+        let kept = found.and_then(|found| serde_json::from_str::<Kept>(&found.text.0).ok());
         let kept = kept.filter(|kept| kept.request == row.request);
         kept.unwrap_or(Kept { request: row.request, ..Kept::default() })
     }

@@ -98,10 +98,10 @@ impl Client {
         self.change_namespace(request).await
     }
 
-    /// Both at once: rules, and the profile. What is left out stays.
+    /// Either of both: what is left out stays.
     ///
     /// # Errors
-    /// As of each.
+    /// As of each, and where both are given.
     pub async fn change_namespace(
         &self,
         request: v1::UpdateNamespaceRequest,

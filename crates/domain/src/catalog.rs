@@ -5,8 +5,9 @@
 use thiserror::Error;
 
 use crate::{
-    AuthorizationRule, Destination, DocumentRow, EntityId, EntityKind, GroupId, NamespaceRow,
-    NewRule, Profile, QueueProperties, Span, SubscriptionProperties, Timestamp, TopicProperties,
+    AuthorizationRule, Destination, DocumentRow, DocumentText, EntityId, EntityKind, GroupId,
+    NamespaceRow, NewRule, Profile, QueueProperties, Span, SubscriptionProperties, Timestamp,
+    TopicProperties,
 };
 
 /// What every cluster can do since it was founded.
@@ -323,7 +324,7 @@ pub enum CatalogCommand {
     SettleProfile { request: u64, name: String, profile: Profile, fits: bool },
     /// A document of a management interface says this from now on. `is_new`: unless there is one of that name, which
     /// is then left as it is.
-    PutDocument { name: String, text: String, is_new: bool },
+    PutDocument { name: String, text: DocumentText, is_new: bool },
     /// There is no document of that name from now on. A repeat changes nothing.
     RemoveDocument { name: String },
 }

@@ -1,11 +1,12 @@
-//! Limits of the `self-hosted` profile (QUOTA-0) and of the machine itself.
+//! Limits of the machine itself, and those that are the same in every profile; in what else profiles differ, `profile`
+//! says (QUOTA-0).
 
 use crate::Span;
 
 /// Most rows one command may touch; a command that has more to do keeps how far it came and answers
 /// "more".
 pub const APPLY_ROWS_MAX: u32 = 4096;
-/// QUOTA-6: most bytes of one send request, properties and bodies.
+/// QUOTA-6: most bytes of one send request, properties and bodies, in any profile.
 pub const BATCH_BYTES_MAX: usize = 1024 * 1024;
 /// QUOTA-6: a smaller message counts as so many bytes of its send, so that the rows of one (body, state,
 /// deadline, history) stay bounded without a limit on their number.
@@ -38,7 +39,7 @@ pub const AUTHORIZATION_CHARS_MAX: usize = 256;
 pub const REASON_CHARS_MAX: usize = 4096;
 /// QUOTA-25.
 pub const PEEK_MESSAGES_MAX: u32 = 250;
-/// QUOTA-10, profile `self-hosted` (Premium).
+/// QUOTA-10, in any profile.
 pub const BATCH_DELETE_MAX: u32 = 4000;
 /// Most settlements, renewals, cancellations or deferred numbers in one request.
 pub const TOKENS_MAX: usize = 1000;

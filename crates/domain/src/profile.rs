@@ -61,7 +61,8 @@ impl FromStr for Profile {
     }
 }
 
-/// What a namespace of a profile takes. None is above what the machine itself takes (see `limits`).
+/// What a namespace of a profile takes, of what profiles differ in. What is the same in all of them, and what the machine
+/// itself takes at the most, is in `limits`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProfileLimits {
     /// What the namespace calls itself (ATOM-23), and refusals call it: `Basic`, `Standard` or `Premium`. A program
@@ -76,20 +77,16 @@ pub struct ProfileLimits {
     pub entity_megabytes_max: u32,
     /// QUOTA-3: queues and topics of the namespace; absent: as many as there is room for.
     pub entities_max: Option<u32>,
-    /// QUOTA-5: of one message, where an entity is told nothing.
+    /// QUOTA-5, QUOTA-11: of one message, and of a session's state, where an entity is told nothing.
     pub message_kilobytes_default: u32,
     /// What an entity may be told instead, from and to.
     pub message_kilobytes: (u32, u32),
     /// QUOTA-6: bytes of one send, properties and bodies.
     pub batch_bytes_max: usize,
-    /// QUOTA-7: subscriptions of a topic.
-    pub subscriptions_max: u32,
     /// QUOTA-9, TTL-6: the longest that an entity keeps messages, and how long where it is told nothing.
     pub default_ttl_max: Span,
-    /// QUOTA-10: messages that one call deletes.
+    /// QUOTA-10: messages that one call deletes, where it may at all.
     pub batch_delete_max: u32,
-    /// QUOTA-11: bytes of a session's state.
-    pub session_state_bytes_max: usize,
 }
 
 const KILOBYTE: usize = 1024;
@@ -103,10 +100,8 @@ const SELF_HOSTED: ProfileLimits = ProfileLimits {
     message_kilobytes_default: 256,
     message_kilobytes: (1, 1024),
     batch_bytes_max: 1024 * KILOBYTE,
-    subscriptions_max: 2000,
     default_ttl_max: Span::MAX,
     batch_delete_max: 4000,
-    session_state_bytes_max: 1024 * KILOBYTE,
 };
 
 const BASIC: ProfileLimits = ProfileLimits {
@@ -125,10 +120,8 @@ const STANDARD: ProfileLimits = ProfileLimits {
     message_kilobytes_default: 256,
     message_kilobytes: (256, 256),
     batch_bytes_max: 256 * KILOBYTE,
-    subscriptions_max: 2000,
     default_ttl_max: Span::MAX,
     batch_delete_max: 500,
-    session_state_bytes_max: 256 * KILOBYTE,
 };
 
 /// Messages of more than a megabyte are none of this broker's yet.
@@ -141,8 +134,6 @@ const PREMIUM: ProfileLimits = ProfileLimits {
     message_kilobytes_default: 1024,
     message_kilobytes: (1024, 1024),
     batch_bytes_max: 1024 * KILOBYTE,
-    subscriptions_max: 2000,
     default_ttl_max: Span::MAX,
     batch_delete_max: 4000,
-    session_state_bytes_max: 1024 * KILOBYTE,
 };

@@ -223,8 +223,13 @@ pub fn reason(reason: Option<&str>, description: Option<&str>) -> Result<(), Ref
 /// QUOTA-6: the messages of one send, some, and so many bytes together at most.
 pub fn batch(messages: &[NewMessage]) -> Result<(), Refusal> {
     in_range("number of messages in one send", !messages.is_empty(), 0, "1 or more")?;
+    batch_within(messages, BATCH_BYTES_MAX)
+}
+
+/// QUOTA-6: of a profile's limit.
+pub fn batch_within(messages: &[NewMessage], bytes_max: usize) -> Result<(), Refusal> {
     let bytes_of = |message: &NewMessage| u64::from(message.size_bytes.max(MESSAGE_BYTES_MIN));
-    let (what, max) = ("the batch", BATCH_BYTES_MAX as u64);
+    let (what, max) = ("the batch", bytes_max as u64);
     let bytes = messages.iter().map(bytes_of).sum();
     match bytes > max {
         true => Err(Refusal::MessageSizeExceeded { what, bytes, max }),

@@ -225,6 +225,7 @@ impl Visitor {
     /// A transaction with nothing in it: each step of it is admitted by itself.
     pub fn begin(&self) -> Result<Transaction, Status> {
         let broker = self.door.broker.within(self.namespace()?.clone());
+        broker.check_transactions().map_err(|error| status(&error))?;
         Ok(broker.transactions().begin())
     }
 

@@ -1,6 +1,6 @@
 //! `mayfly.v1.Namespaces`.
 
-use domain::{AuthorizationRule, Profile};
+use domain::{AuthorizationRule, Profile, Refusal};
 use service::{Broker, NamespaceInfo};
 use tonic::{Request, Response, Status};
 use wire::{native, v1};
@@ -60,16 +60,17 @@ impl Namespaces for NamespacesService {
         let serve = |broker: Broker, asked: v1::UpdateNamespaceRequest| async move {
             let namespaces = broker.namespaces();
             let rules = asked.authorization_rules.map(rules).transpose()?;
-            let profile = profile(asked.profile)?;
-            // The profile first: what is refused of the two changes nothing then.
-            let mut updated = namespaces.get(&asked.name);
-            if let Some(profile) = profile {
-                updated = namespaces.change_profile(&asked.name, profile).await;
-            }
-            if let (Ok(_), Some(rules)) = (&updated, rules) {
-                updated = namespaces.update(&asked.name, rules).await;
-            }
-            answer(updated)
+            let name = &asked.name;
+            answer(match (rules, profile(asked.profile)?) {
+                (None, None) => namespaces.get(name),
+                (Some(rules), None) => namespaces.update(name, rules).await,
+                (None, Some(profile)) => namespaces.change_profile(name, profile).await,
+                // Neither is to be done where the other is refused.
+                (Some(_), Some(_)) => {
+                    let why = "change its rules and its profile one after the other".to_owned();
+                    return Err(refused(Refusal::Argument { what: "namespace", why }, ""));
+                }
+            })
         };
         self.door.call(request, serve).await
     }

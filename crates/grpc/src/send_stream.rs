@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 
 use domain::{Excerpt, Refusal};
 use limits::{LinkRole, Load, Party};
-use service::Sender;
+use service::{Broker, Sender};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
@@ -43,7 +43,7 @@ pub(crate) async fn open(
     let listed = visitor.list_stream(LinkRole::Sends, &queue);
     let asked = v1::SendStreamRequest { queue: queue.clone(), ..Default::default() };
     let loads = VecDeque::new();
-    let mut stream = SendStream { queue, sender, requests, answers, party, loads };
+    let mut stream = SendStream { broker, queue, sender, requests, answers, party, loads };
     stream.submit(first, load).await?;
     tokio::spawn(async move {
         let shut_out = pin!(visitor.is_shut_out(asked));
@@ -58,6 +58,7 @@ pub(crate) async fn open(
 }
 
 struct SendStream {
+    broker: Broker,
     queue: String,
     sender: Sender,
     requests: Streaming<v1::SendStreamRequest>,
@@ -136,7 +137,11 @@ impl SendStream {
             );
             return Err(refused(Refusal::Argument { what: "queue", why }, &self.queue));
         }
-        let submitted = self.sender.submit(serial, retry, new_messages(messages)).await;
+        let messages = new_messages(messages).and_then(|messages| {
+            self.broker.check_batch(&messages)?;
+            Ok(messages)
+        });
+        let submitted = self.sender.submit(serial, retry, messages).await;
         submitted.map_err(|error| status(&error))?;
         self.loads.push_back(load);
         Ok(())

@@ -19,7 +19,7 @@ use axum::http::header::{CONTENT_TYPE, IF_MATCH};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::{
-    Described, EntityInfo, EntityKind, Excerpt, NewRule, Patch, QueueProperties, RuleRow,
+    Described, EntityInfo, EntityKind, Excerpt, NewRule, Patch, Profile, QueueProperties, RuleRow,
     Specifics, SubscriptionProperties, TopicProperties, split_subscription_path, validate,
 };
 use roxmltree::{Document, Node};
@@ -267,18 +267,22 @@ impl Request<'_> {
         answer_entry(status, |xml| write_rule(xml, self.asked.own(), row))
     }
 
-    /// Standard, because that is whose limits are the defaults (QUOTA-0).
+    /// ATOM-23.
     fn namespace(&self) -> Result<Response, Failure> {
         const DEFAULT: &str = "mayfly";
         let namespace = self.broker.namespace();
         let name = if namespace.is_default() { DEFAULT } else { namespace.as_str() };
         let (now, _) = self.broker.cluster().now_here();
+        let sku = self.broker.limits().sku;
         let id = self.asked.own();
         let entry = Entry { id, title: name, published: now, updated: now };
         answer_entry(StatusCode::OK, |xml| {
             document::entry(xml, &entry, "NamespaceInfo", |out| {
                 out.instant("CreatedTime", now)?;
-                out.text("MessagingSKU", "Standard")?;
+                out.text("MessagingSKU", sku)?;
+                if sku == Profile::Premium.limits().sku {
+                    out.text("MessagingUnits", "1")?;
+                }
                 out.instant("ModifiedTime", now)?;
                 out.text("Name", name)?;
                 out.text("NamespaceType", "Messaging")

@@ -82,7 +82,7 @@ fn namespace() -> NamespaceRow {
 }
 
 fn document() -> DocumentRow {
-    let (name, text) = ("tags".into(), "{}".into());
+    let (name, text) = ("tags".into(), DocumentText("{}".into()));
     DocumentRow { name, text, created_at: AT, modified_at: Timestamp(7) }
 }
 

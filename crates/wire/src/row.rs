@@ -3,11 +3,11 @@
 
 use bytes::Bytes;
 use domain::{
-    ClusterRow, Counts, DeadlineRow, DocumentRow, EndedCreationRow, EntityRow, EntityState,
-    EvaluationError, FaultRuleRow, GroupRow, HiddenEntity, JoinTokenRow, Key, Lifetime, LockRow,
-    MatchProgress, MessageRow, Meta, NamespaceRow, NamespaceState, NodeState, ProducerRow, Profile,
-    RelocationRow, RelocationState, RestoringRow, Row, RulePart, ScheduledRow, TokenUse, Unmatched,
-    UnmatchedRow,
+    ClusterRow, Counts, DeadlineRow, DocumentRow, DocumentText, EndedCreationRow, EntityRow,
+    EntityState, EvaluationError, FaultRuleRow, GroupRow, HiddenEntity, JoinTokenRow, Key,
+    Lifetime, LockRow, MatchProgress, MessageRow, Meta, NamespaceRow, NamespaceState, NodeState,
+    ProducerRow, Profile, RelocationRow, RelocationState, RestoringRow, Row, RulePart,
+    ScheduledRow, TokenUse, Unmatched, UnmatchedRow,
 };
 
 use crate::codec::{Random, choice, record};
@@ -212,6 +212,15 @@ choice!(NodeState { 0 => Draining, 1 => Removed, 2 => Maintenance });
 record!(JoinTokenRow { secret_hash, expires_at, node, used });
 record!(FaultRuleRow { name, text, added_at, ends_at });
 record!(EndedCreationRow { request, ended_at });
+impl Codec for DocumentText {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<DocumentText, Error> {
+        Codec::take(input).map(DocumentText)
+    }
+}
 record!(DocumentRow { name, text, created_at, modified_at });
 choice!(NamespaceState { 0 => Ready, 1 => Deleting });
 choice!(Profile { 0 => SelfHosted, 1 => Basic, 2 => Standard, 3 => Premium });

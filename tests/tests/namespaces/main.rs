@@ -3,6 +3,7 @@
 mod keys;
 mod lifetime;
 mod passages;
+mod profiles;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

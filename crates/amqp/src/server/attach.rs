@@ -115,6 +115,8 @@ impl AttachHandler<'_> {
         let address = address_of(attach).unwrap_or_default();
         let refused = |refusal| failure::refusal(refusal, address);
         if let Some(AnyTarget::Coordinator(_)) = attach.target {
+            let checked = self.shared.broker.check_transactions();
+            checked.map_err(|error| failure::error(&error))?;
             let kind = control(attach.role)?;
             self.groups.add_control(session);
             return Ok((None, kind));

@@ -7,7 +7,7 @@ use amqp_protocol::codec::{AnyTarget, Attach, Error, Map, Role, Symbols, Value};
 use amqp_protocol::engine::LinkId;
 use audit::{Action, Caller, Entry, Outcome, Trail};
 use bytestring::ByteString;
-use domain::{QueueProperties, Refusal, SequenceNumber, Span, SubQueue};
+use domain::{Patch, QueueProperties, Refusal, SequenceNumber, Span, SubQueue};
 use service::{Broker, draw_message_id};
 use tokio::time::sleep;
 
@@ -91,7 +91,8 @@ pub(super) async fn keep(
     notes: Notes,
     serve: impl Future<Output = ()>,
 ) {
-    let properties = QueueProperties { auto_delete_on_idle: LEFT, ..QueueProperties::default() };
+    let as_said = Patch::default().created_in(broker.limits());
+    let properties = QueueProperties { auto_delete_on_idle: LEFT, ..as_said };
     let entry = owner.begin(Action::EntityCreate, &name);
     let created = broker.queues().create(&name, properties, None).await;
     entry.end(Outcome::of_result(&created));

@@ -39,6 +39,7 @@ pub(super) async fn run(
 /// That both are there (LINK-15), and what the first one takes. Whether the other takes it is found
 /// when it arrives there.
 async fn check(broker: &Broker, via: &Entity, to: &Entity) -> Result<Terms, Error> {
+    broker.check_transactions()?;
     broker.entities().get(&to.name).await?;
     producer::terms(broker, &via.name).await
 }

@@ -6,10 +6,10 @@ use super::*;
 use crate::Repeat::{DoneAgain, Harmless, Numbered};
 use crate::Requester::{DevelopmentNode, Leader, Node};
 use crate::{
-    AcceptSession, Admit, Arrive, Depart, Destination, FireSessions, ForgetArrivals, GroupId,
-    Leave, NodeRow, Operation, Profile, ReceiveSession, ReceiveSessionDeferred, ReleaseSession,
-    RenewSession, ResumeSession, SendVia, SessionId, SessionToken, SetSessionState, Ship, Shipped,
-    SubQueue, Unpark,
+    AcceptSession, Admit, Arrive, Depart, Destination, DocumentText, FireSessions, ForgetArrivals,
+    GroupId, Leave, NodeRow, Operation, Profile, ReceiveSession, ReceiveSessionDeferred,
+    ReleaseSession, RenewSession, ResumeSession, SendVia, SessionId, SessionToken, SetSessionState,
+    Ship, Shipped, SubQueue, Unpark,
 };
 
 const ENTITY: EntityId = EntityId(7);
@@ -480,7 +480,7 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
         (change_profile, Harmless, &[]),
         (settle_profile, Harmless, &[]),
         (
-            CatalogCommand::PutDocument { name: name(), text: name(), is_new: true },
+            CatalogCommand::PutDocument { name: name(), text: DocumentText(name()), is_new: true },
             Harmless,
             &[AddsData],
         ),

@@ -22,7 +22,7 @@ impl DirectorySizes {
         let to = Key::Directory(DIRECTORY_END.to_string());
         view.scan(&from, &to, &mut |_, row| {
             if let Row::Directory(row) = row {
-                sizes.add(&row);
+                sizes.add(row);
             }
             ControlFlow::Continue(())
         });

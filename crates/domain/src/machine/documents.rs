@@ -3,8 +3,8 @@
 use crate::machine::members::Members;
 use crate::read::DIRECTORY_END;
 use crate::{
-    CatalogOutcome, DOCUMENT_BYTES_MAX, DOCUMENT_NAME_BYTES_MAX, DOCUMENTS_MAX, DocumentRow, Key,
-    Outcome, Refusal, Row, Rows, Timestamp,
+    CatalogOutcome, DOCUMENT_BYTES_MAX, DOCUMENT_NAME_BYTES_MAX, DOCUMENTS_MAX, DocumentRow,
+    DocumentText, Key, Outcome, Refusal, Row, Rows, Timestamp,
 };
 
 const WHAT: &str = "document";
@@ -17,7 +17,12 @@ pub(super) struct Documents<'s, R> {
 impl<R: Rows> Documents<'_, R> {
     /// In the place of the one of that name; or, if only a new one is wanted, not where there is one. The document as
     /// it then stands.
-    pub fn put(&mut self, name: String, text: String, is_new: bool) -> Result<Outcome, Refusal> {
+    pub fn put(
+        &mut self,
+        name: String,
+        text: DocumentText,
+        is_new: bool,
+    ) -> Result<Outcome, Refusal> {
         self.members.formed()?;
         let refuse = |why: String| Err(Refusal::Argument { what: WHAT, why });
         if name.is_empty() || name.len() > DOCUMENT_NAME_BYTES_MAX {
@@ -26,8 +31,8 @@ impl<R: Rows> Documents<'_, R> {
                 "its name has {bytes} bytes, allowed is 1 to {DOCUMENT_NAME_BYTES_MAX}"
             ));
         }
-        if text.len() > DOCUMENT_BYTES_MAX {
-            let bytes = text.len();
+        if text.0.len() > DOCUMENT_BYTES_MAX {
+            let bytes = text.0.len();
             return refuse(format!("it has {bytes} bytes, allowed is {DOCUMENT_BYTES_MAX}"));
         }
         let key = Key::Document(name.clone());

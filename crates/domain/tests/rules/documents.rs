@@ -2,14 +2,14 @@
 
 use domain::{
     CatalogCommand, CatalogOutcome, DOCUMENT_BYTES_MAX, DOCUMENT_NAME_BYTES_MAX, DOCUMENTS_MAX,
-    DocumentRow, Key, Outcome, Refusal,
+    DocumentRow, DocumentText, Key, Outcome, Refusal,
 };
 
 use crate::catalog::{ask, catalog};
 use crate::support::Group;
 
 fn put(group: &mut Group, name: &str, text: &str, is_new: bool) -> Outcome {
-    let (name, text) = (name.to_owned(), text.to_owned());
+    let (name, text) = (name.to_owned(), DocumentText(text.to_owned()));
     ask(group, CatalogCommand::PutDocument { name, text, is_new })
 }
 
@@ -26,7 +26,7 @@ fn a_document_says_what_was_put_last_and_the_first_is_there_to_stay_where_a_new_
     let first = document(put(&mut group, "a", "1", true));
     assert_eq!(document(put(&mut group, "a", "2", true)), first, "there is one");
     let second = document(put(&mut group, "a", "2", false));
-    assert_eq!((&*second.text, second.created_at), ("2", first.created_at));
+    assert_eq!((&*second.text.0, second.created_at), ("2", first.created_at));
     assert_eq!(document(put(&mut group, "a", "2", false)), second, "a repeat");
     for _ in 0..2 {
         let remove = CatalogCommand::RemoveDocument { name: "a".to_owned() };

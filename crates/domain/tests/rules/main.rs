@@ -40,6 +40,7 @@ mod msg;
 mod namespaces;
 mod peek;
 mod places;
+mod profiles;
 mod quota;
 mod relocations;
 mod rule;

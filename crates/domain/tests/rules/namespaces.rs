@@ -235,7 +235,7 @@ fn ns_1_a_restored_cluster_has_the_namespaces_of_its_backup() {
         modified_at: group.now,
         authorization_rules: rules("root"),
         state: NamespaceState::Ready,
-        profile: Profile::Premium,
+        profile: Profile::Standard,
         next_profile: None,
     };
     let rows = vec![namespace.clone()];

@@ -69,6 +69,7 @@ enum NamespaceCommand {
         name: String,
         #[arg(long = "authorization-rule", value_name = "NAME=RIGHT,…", help = authorization::HELP)]
         #[arg(value_parser = authorization::parse, required_unless_present = "profile")]
+        #[arg(conflicts_with = "profile")]
         authorization_rules: Vec<AuthorizationRule>,
         #[arg(long, value_name = "PROFILE", help = PROFILE_HELP)]
         profile: Option<Profile>,

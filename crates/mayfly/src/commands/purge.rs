@@ -17,7 +17,7 @@ Examples:
 Locked, deferred and scheduled messages stay.";
 
 /// Most messages of one batch delete.
-const BATCH: u32 = 4000;
+const BATCH: u32 = 500;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

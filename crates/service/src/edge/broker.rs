@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::{BATCH_BYTES_MAX, Namespace, ProfileLimits};
+use domain::{BATCH_BYTES_MAX, Namespace, NewMessage, ProfileLimits, Refusal};
 use fault_rules::{Event, Hit, Operation, RuleBook};
 
 use crate::edge::admission::Admission;
@@ -15,6 +15,7 @@ use crate::edge::profiles;
 use crate::edge::router::{Hold, Router};
 use crate::edge::sessions::Sessions;
 use crate::edge::transaction::Transactions;
+use crate::error::{Error, Result};
 use crate::history::{Actor, Attribution};
 
 /// A node's way into the cluster, by what it is wanted for. Cheap to clone.
@@ -53,6 +54,23 @@ impl Broker {
     /// What its namespace takes (QUOTA-0), as far as this node has heard.
     pub fn limits(&self) -> &'static ProfileLimits {
         profiles::limits(&self.router, &self.namespace)
+    }
+
+    /// QUOTA-6: of what a client sends as one batch, where the broker is not told of it as one.
+    ///
+    /// # Errors
+    /// It is larger than its namespace takes.
+    pub fn check_batch(&self, messages: &[NewMessage]) -> Result<(), Refusal> {
+        profiles::check_batch(&self.router, &self.namespace, messages)
+    }
+
+    /// QUOTA-35.
+    ///
+    /// # Errors
+    /// Its namespace has no transactions.
+    pub fn check_transactions(&self) -> Result<()> {
+        let checked = profiles::check_transactions(&self.router, &self.namespace);
+        checked.map_err(|refusal| Error::new(refusal, ""))
     }
 
     /// See [`Router::end`].

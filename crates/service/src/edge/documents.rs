@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use domain::{
-    CatalogCommand, CatalogOutcome, DocumentRow, FEATURE_LEVEL_DOCUMENTS, Key, Outcome, Row, Rows,
+    CatalogCommand, CatalogOutcome, DocumentRow, DocumentText, FEATURE_LEVEL_DOCUMENTS, Key,
+    Outcome, Row, Rows,
 };
 
 use crate::edge::catalog::Catalog;
@@ -56,7 +57,8 @@ impl<'a> Documents<'a> {
     /// Refused where the name or the text is too long, there are too many, or a node of the cluster knows no documents.
     pub async fn put(self, name: &str, text: String, is_new: bool) -> Result<DocumentRow> {
         Cluster::new(self.router).of_level(FEATURE_LEVEL_DOCUMENTS, WHAT).await?;
-        let put = CatalogCommand::PutDocument { name: name.to_owned(), text, is_new };
+        let (own, text) = (name.to_owned(), DocumentText(text));
+        let put = CatalogCommand::PutDocument { name: own, text, is_new };
         let asked = Catalog::new(self.router).ask(put, "", self.router.deadline()).await?;
         let Outcome::Catalog(CatalogOutcome::Document(row)) = asked else {
             return Err(unexpected(&asked, "".into()));

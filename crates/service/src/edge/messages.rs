@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    BATCH_DELETE_MAX, CancelScheduled, Command, DeleteBatch, Disposition, EntityId,
-    FEATURE_LEVEL_RULES_OF_0_2, LockToken, Namespace, NewMessage, Outcome, PEEK_MESSAGES_MAX,
-    QualifiedName, QueueId, RECEIVE_MESSAGES_MAX, ReceiveDeferred, Refusal, Renew, Select, Send,
-    SequenceNumber, Settle, Settlement, SubQueue, TOKENS_MAX, Timestamp,
+    CancelScheduled, Command, DeleteBatch, Disposition, EntityId, FEATURE_LEVEL_RULES_OF_0_2,
+    LockToken, Namespace, NewMessage, Outcome, PEEK_MESSAGES_MAX, QualifiedName, QueueId,
+    RECEIVE_MESSAGES_MAX, ReceiveDeferred, Refusal, Renew, Select, Send, SequenceNumber, Settle,
+    Settlement, SubQueue, TOKENS_MAX, Timestamp,
 };
 use tokio::time::sleep;
 
 use crate::edge::address::Caller;
 use crate::edge::admission::Admission;
+use crate::edge::profiles;
 use crate::edge::receiver::{Next, ReceiveMode, Receiver, Refusals, Terms, consumed, unexpected};
 use crate::edge::router::{Hold, Router, not_found};
 use crate::edge::sender::Sender;
@@ -47,7 +48,9 @@ impl Messages<'_> {
         let deadline = self.router.deadline();
         // SEND-1: that there is such a queue is checked before the message is.
         let route = self.router.route(name, deadline).await?;
-        check_batch(&messages).map_err(|refusal| Error::new(refusal, queue))?;
+        let checked = check_batch(&messages)
+            .and_then(|()| profiles::check_batch(self.router, self.namespace, &messages));
+        checked.map_err(|refusal| Error::new(refusal, queue))?;
         let _share = self.admission.sends(&messages, queue, deadline).await?;
         let send = Send { origin: None, entity: route.entity, messages };
         let answer = self.router.execute(name, Command::Send(send), caller, deadline).await?;
@@ -292,9 +295,8 @@ impl Messages<'_> {
         before: Option<Timestamp>,
     ) -> Result<u32> {
         let name = &self.named(queue)?;
-        if !(1..=BATCH_DELETE_MAX).contains(&count_max) {
-            return Err(out_of_range("max_messages", count_max, "1 to 4000", queue));
-        }
+        profiles::check_batch_deletion(self.router, self.namespace, count_max)
+            .map_err(|refusal| Error::new(refusal, queue))?;
         let deadline = self.router.deadline();
         let mut parts = DeletedParts::of(count_max);
         while let Some(count_max) = parts.wanted() {

@@ -74,18 +74,23 @@ impl<'a> Namespaces<'a> {
     /// Those beside the default one, in the order of their names.
     pub fn list(self) -> Vec<NamespaceInfo> {
         let rows = self.router.local.catalog();
+        let info = |row: NamespaceRow| NamespaceInfo { entities: entities(&rows, &row.name), row };
+        let others = self.rows().into_iter().filter(|row| row.name != DEFAULT_NAMESPACE);
+        others.map(info).collect()
+    }
+
+    /// As they are written, the default one's where it has one.
+    pub(super) fn rows(self) -> Vec<NamespaceRow> {
+        let rows = self.router.local.catalog();
         let (from, to) = (Key::Namespace(String::new()), Key::Namespace(char::MAX.to_string()));
         let mut found = Vec::new();
         rows.scan(&from, &to, &mut |_, row| {
-            if let Row::Namespace(row) = row
-                && row.name != DEFAULT_NAMESPACE
-            {
+            if let Row::Namespace(row) = row {
                 found.push(*row);
             }
             ControlFlow::Continue(())
         });
-        let info = |row: NamespaceRow| NamespaceInfo { entities: entities(&rows, &row.name), row };
-        found.into_iter().map(info).collect()
+        found
     }
 
     /// # Errors

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use domain::validate::InProfile;
+use domain::validate::{InProfile, batch_within};
 use domain::{
     CatalogCommand, Described, EntityKind, FEATURE_LEVEL_PROFILES, Key, Namespace, NamespaceRow,
-    Profile, ProfileLimits, QueueProperties, Refusal, Row, Rows, Specifics, SubscriptionProperties,
-    TopicProperties,
+    NewMessage, Profile, ProfileLimits, QueueProperties, Refusal, Row, Rows, Specifics,
+    SubscriptionProperties, TopicProperties,
 };
 
 use crate::edge::cluster::Cluster;
@@ -42,8 +42,63 @@ pub(super) fn check_change<P: Described>(
     (old, new): (&P, &P),
 ) -> Result<(), Refusal> {
     let row = row(router, namespace);
-    let profiles = row.iter().flat_map(NamespaceRow::profiles);
-    profiles.map(|profile| InProfile { profile, namespace }.changed(old, new)).collect()
+    let mut profiles = row.iter().flat_map(NamespaceRow::profiles);
+    profiles.try_for_each(|profile| InProfile { profile, namespace }.changed(old, new))
+}
+
+/// QUOTA-6: what a client sends as one.
+///
+/// # Errors
+/// It is larger than the namespace takes.
+pub(super) fn check_batch(
+    router: &Router,
+    namespace: &Namespace,
+    messages: &[NewMessage],
+) -> Result<(), Refusal> {
+    // What every profile takes needs no look at which one it is.
+    let least = Profile::ALL.map(|profile| profile.limits().batch_bytes_max);
+    let least = least.into_iter().min().unwrap_or_default();
+    match batch_within(messages, least) {
+        Ok(()) => Ok(()),
+        Err(_) => batch_within(messages, limits(router, namespace).batch_bytes_max),
+    }
+}
+
+/// QUOTA-10, BATCH-9.
+///
+/// # Errors
+/// One call may not delete so many messages, or none may.
+pub(super) fn check_batch_deletion(
+    router: &Router,
+    namespace: &Namespace,
+    count_max: u32,
+) -> Result<(), Refusal> {
+    let limits = limits(router, namespace);
+    if !limits.has_all_features {
+        let why = "Batch deletion is unsupported because the namespace is of 'Basic' tier";
+        return Err(Refusal::InvalidOperation { why });
+    }
+    let (what, value) = ("max_messages", count_max.to_string());
+    let allowed = match limits.batch_delete_max {
+        500 => "1 to 500",
+        _ => "1 to 4000",
+    };
+    match (1..=limits.batch_delete_max).contains(&count_max) {
+        true => Ok(()),
+        false => Err(Refusal::ArgumentOutOfRange { what, value, allowed }),
+    }
+}
+
+/// QUOTA-35.
+///
+/// # Errors
+/// The namespace has no transactions.
+pub(super) fn check_transactions(router: &Router, namespace: &Namespace) -> Result<(), Refusal> {
+    let why = "Transaction is unsupported because the namespace is of 'Basic' tier";
+    match limits(router, namespace).has_all_features {
+        true => Ok(()),
+        false => Err(Refusal::InvalidOperation { why }),
+    }
 }
 
 /// QUOTA-40: has a namespace behave as another tier, if all that is in it fits. Returns once all nodes that answer know
@@ -67,7 +122,8 @@ pub(super) async fn change(
     settle(router, namespace, request, profile).await
 }
 
-/// Decides on a change that was asked for. More than one may do so.
+/// Decides on a change that was asked for. More than one may do so. All nodes that live have heard of it, so that no update
+/// makes anything of what was looked at already that does not fit.
 async fn settle(
     router: &Arc<Router>,
     namespace: &Namespace,
@@ -88,9 +144,7 @@ async fn settle(
 
 /// Goes on with changes that were asked for and not decided on; whether there were any.
 pub(crate) async fn finish_profile_changes(router: &Arc<Router>) -> bool {
-    let mut rows: Vec<NamespaceRow> =
-        Namespaces::new(router).list().into_iter().map(|info| info.row).collect();
-    rows.extend(row(router, &Namespace::DEFAULT));
+    let mut rows = Namespaces::new(router).rows();
     rows.retain(|row| row.next_profile.is_some());
     for row in &rows {
         let (Ok(namespace), Some(profile)) = (Namespace::named(&row.name), row.next_profile) else {
@@ -105,12 +159,12 @@ pub(crate) async fn finish_profile_changes(router: &Arc<Router>) -> bool {
 
 /// What does not fit a profile, each with what of it does not.
 #[derive(Default)]
-struct Unfit {
+struct Misfits {
     names: Vec<(String, &'static str)>,
     count: usize,
 }
 
-impl Unfit {
+impl Misfits {
     fn add(&mut self, name: String, what: &'static str) {
         self.count += 1;
         if self.names.len() < NAMED_MAX {
@@ -137,9 +191,9 @@ impl Unfit {
     }
 }
 
-async fn unfit(router: &Arc<Router>, namespace: &Namespace, profile: Profile) -> Result<Unfit> {
+async fn unfit(router: &Arc<Router>, namespace: &Namespace, profile: Profile) -> Result<Misfits> {
     let within = InProfile { profile, namespace };
-    let mut unfit = Unfit::default();
+    let mut unfit = Misfits::default();
     for kind in [EntityKind::Queue, EntityKind::Topic, EntityKind::Subscription] {
         let mut after = None;
         loop {

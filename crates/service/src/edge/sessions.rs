@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::{
-    AcceptSession, BATCH_DELETE_MAX, Command, DeleteSessionBatch, EntityId, LockToken, Namespace,
-    Outcome, PEEK_MESSAGES_MAX, QualifiedName, QueueId, ReceiveSessionDeferred, Refusal,
-    ReleaseSession, RenewSession, SequenceNumber, SessionCommand, SessionId, SessionPage,
-    SessionToken, SetSessionState, SubQueue, Timestamp,
+    AcceptSession, Command, DeleteSessionBatch, EntityId, LockToken, Namespace, Outcome,
+    PEEK_MESSAGES_MAX, QualifiedName, QueueId, ReceiveSessionDeferred, Refusal, ReleaseSession,
+    RenewSession, SequenceNumber, SessionCommand, SessionId, SessionPage, SessionToken,
+    SetSessionState, SubQueue, Timestamp,
 };
 use tokio::time::timeout;
 
 use crate::edge::address::Caller;
 use crate::edge::messages::{DeletedParts, UNROUTED, acquired, check_count, out_of_range};
+use crate::edge::profiles;
 use crate::edge::receiver::{Next, ReceiveMode, Receiver, Refusals, Terms, unexpected};
 use crate::edge::router::{Hold, Router, not_found};
 use crate::error::{Error, Result};
@@ -218,9 +219,8 @@ impl Sessions<'_> {
         count_max: u32,
         before: Option<Timestamp>,
     ) -> Result<u32> {
-        if !(1..=BATCH_DELETE_MAX).contains(&count_max) {
-            return Err(out_of_range("max_messages", count_max, "1 to 4000", queue));
-        }
+        profiles::check_batch_deletion(self.router, self.namespace, count_max)
+            .map_err(|refusal| Error::new(refusal, queue))?;
         let mut parts = DeletedParts::of(count_max);
         while let Some(count_max) = parts.wanted() {
             let (origin, entity, token) = (None, UNROUTED, token.clone());

@@ -173,8 +173,10 @@ fn namespace_command() -> impl Strategy<Value = CatalogCommand> {
 
 fn document_command() -> impl Strategy<Value = CatalogCommand> {
     prop_oneof![
-        (text(), text(), any::<bool>())
-            .prop_map(|(name, text, is_new)| CatalogCommand::PutDocument { name, text, is_new }),
+        (text(), text(), any::<bool>()).prop_map(|(name, text, is_new)| {
+            let text = DocumentText(text);
+            CatalogCommand::PutDocument { name, text, is_new }
+        }),
         text().prop_map(|name| CatalogCommand::RemoveDocument { name }),
     ]
 }

@@ -166,7 +166,7 @@ pub fn namespace_row() -> impl Strategy<Value = NamespaceRow> {
 pub fn document_row() -> impl Strategy<Value = DocumentRow> {
     (text(), text(), at(), at()).prop_map(|(name, text, created_at, modified_at)| DocumentRow {
         name,
-        text,
+        text: DocumentText(text),
         created_at,
         modified_at,
     })

@@ -411,7 +411,7 @@ fn commands() {
         (
             Command::Catalog(CatalogCommand::PutDocument {
                 name: "tags".into(),
-                text: "{}".into(),
+                text: DocumentText("{}".into()),
                 is_new: true,
             }),
             "0f280474616773027b7d01",
