@@ -163,7 +163,7 @@ def messages(client: ServiceBusManagementClient, string: str) -> None:
         expect("the queue as its administration client has it", queue.max_delivery_count, 4)
         names = [rule.name for rule in administration.list_rules("news", "all")]
         expect("its rules", sorted(names), ["big", "eu"])
-    # Its client for messages knows one port by heart, whatever stands in the string.
+    # Its client for messages knows one port by heart, whatever stands in the string; another takes a WebSocket.
     port = string.split(";")[0].rstrip("/").rsplit(":", 1)[1]
     address = f"sb://{NAMESPACE}.localhost:{port}"
     trusted = os.environ["SSL_CERT_FILE"]
@@ -191,7 +191,7 @@ def ends(client: ServiceBusManagementClient) -> None:
     with refused("what was deleted", 404, "ResourceNotFound"):
         client.namespaces.get(GROUP, NAMESPACE)
     resources = ResourceManagementClient(
-        credential(ROOT, SECRET), ID, base_url=BASES[2], credential_scopes=[f"{BASES[2]}/.default"]
+        credential(ROOT, SECRET), ID, base_url=BASES[2], credential_scopes=[f"{BASES[0]}/.default"]
     )
     resources.resource_groups.begin_delete(GROUP).result()
     expect("namespaces in the end", [n.name for n in client.namespaces.list()], ["default"])
