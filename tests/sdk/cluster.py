@@ -11,7 +11,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 READY_MAX = 90  # Seconds a cluster, or a node that was killed, may take.
@@ -65,9 +65,10 @@ class Cluster:
     """Up to three nodes, and the address that forwards to those that live."""
 
     def __init__(
-        self, mayfly: Path, directory: Path, nodes: int = len(NODES), env: Mapping[str, str] | None = None
-    ) -> None:
-        """`env`: what its nodes find in their environment besides."""
+        self, mayfly: Path, directory: Path, nodes: int = len(NODES), env: Mapping[str, str] | None = None,
+        flags: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        """`env`: what its nodes find in their environment besides. `flags`: more of `mayfly up`."""
         directory.mkdir(exist_ok=True)
         self.nodes = nodes
         self._mayfly, self._directory = mayfly, directory
@@ -79,6 +80,7 @@ class Cluster:
                 [
                     mayfly, "up", "--nodes", str(nodes), "--development", "--tls", "--plain",
                     "--memory", "128", "--base-offset", str(self._offset), "--data-dir", self._data,
+                    *flags,
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -36,6 +36,7 @@ from examples import run_examples
 from expected import failures
 from experiments import run_experiments
 from failover import Failover
+from management import run_management
 from profiles import run_profiles
 from recipes import run_recipes
 from sdks import SDKS, Ready
@@ -231,7 +232,7 @@ def main() -> int:
             wrong += run_alone(ready, binary, directory / "alone", args.only)
             if not args.only and not args.sdk:
                 wrong += [*run_strings(binary), *run_recipes(binary), *run_experiments(binary)]
-                wrong += [*run_traces(binary), *run_profiles(binary)]
+                wrong += [*run_traces(binary), *run_profiles(binary), *run_management(binary)]
     for line in wrong:
         print(f"FAILED {line}")
     print(f"SDKs: {len(wrong)} failures, {time.monotonic() - started:.0f} s")

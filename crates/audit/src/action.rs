@@ -38,6 +38,8 @@ actions! {
     NamespaceCreate, "namespace.create", "A namespace is created; `object` is its name.", "namespace '{}' is created";
     NamespaceUpdate, "namespace.update", "Its authorization rules and their keys, or its profile, are changed.", "namespace '{}' is changed";
     NamespaceDelete, "namespace.delete", "It is deleted, with `--force` all of its entities as well.", "namespace '{}' is deleted";
+    GroupPut, "resource-group.put", "A resource group of Azure's management API is created, or its tags are changed.", "resource group '{}' is put";
+    GroupDelete, "resource-group.delete", "It is deleted, with its namespaces and all that is in them.", "resource group '{}' is deleted";
     RulePut, "rule.put", "A subscription gets a rule, or another in the place of one.", "rule '{}' is put";
     RuleDelete, "rule.delete", "A subscription loses a rule.", "rule '{}' is removed";
     MessagesPurge, "messages.purge", "Messages are deleted by the batch, as `mayfly purge` does.", "'{}' is purged";

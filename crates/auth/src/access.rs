@@ -241,6 +241,22 @@ impl Access {
         Grant::of_key(&keys.current(), name, key)
     }
 
+    /// What somebody may do who once proved that he knows a key of that name, as long as that proof lasts. `is_it`: whether
+    /// this is the key that he knew. `None`: it is gone or exchanged.
+    pub fn recognised(
+        &self,
+        name: &str,
+        is_it: impl Fn(&str) -> bool,
+        expires_at_s: u64,
+    ) -> Option<Grant> {
+        let Access::Keys(keys) = self else { return Some(Grant::all()) };
+        let keys = keys.current();
+        let of_name = keys.iter().filter(|known| known.name == name);
+        let mut pairs = of_name.flat_map(|known| known.pair().map(move |key| (known, key)));
+        let (known, key) = pairs.find(|(_, key)| is_it(key))?;
+        Some(Grant { expires_at_s, ..Grant::by_key(known, key) })
+    }
+
     /// What whoever showed a certificate may do, by each key of the name that it stands for; there is one
     /// at least (SASL-9).
     ///

@@ -4,6 +4,7 @@ mod arm;
 mod cli;
 mod export;
 mod property;
+pub mod resource_body;
 mod rule;
 
 pub(crate) use arm::read as read_template;
@@ -145,7 +146,7 @@ impl Collection {
 
     fn entity<P: Described>(&mut self, resource: &AzureResource) -> Option<EntityDefinition<P>> {
         let name = entity_name(resource.names.last()?);
-        let (properties, problems) = property::read(resource);
+        let (properties, problems) = property::read(&resource.at, &resource.properties);
         self.problems.extend(problems);
         Some(EntityDefinition {
             at: resource.at.clone(),

@@ -31,7 +31,7 @@ mod section;
 mod step;
 mod validity;
 
-pub use azure::write_template;
+pub use azure::{resource_body, write_template};
 pub use definition::{
     Definitions, EntityDefinition, Found, Lists, RuleDefinition, SubscriptionDefinition,
 };

@@ -5,8 +5,9 @@
 use thiserror::Error;
 
 use crate::{
-    AuthorizationRule, Destination, EntityId, EntityKind, GroupId, NamespaceRow, NewNamespace,
-    NewRule, Profile, QueueProperties, Span, SubscriptionProperties, Timestamp, TopicProperties,
+    AuthorizationRule, Destination, DocumentRow, DocumentText, EntityId, EntityKind, GroupId,
+    NamespaceRow, NewNamespace, NewRule, Profile, QueueProperties, Span, SubscriptionProperties,
+    Timestamp, TopicProperties,
 };
 
 /// What every cluster can do since it was founded.
@@ -41,6 +42,8 @@ pub const FEATURE_LEVEL_ENDED_CREATIONS: u32 = 12;
 pub const FEATURE_LEVEL_NAMESPACES: u32 = 13;
 /// From which on namespaces have profiles (QUOTA-0), and may be deleted once they are idle (NS-9).
 pub const FEATURE_LEVEL_PROFILES: u32 = 14;
+/// From which on management interfaces keep documents ([`CatalogCommand::PutDocument`]).
+pub const FEATURE_LEVEL_DOCUMENTS: u32 = 14;
 
 /// Creations whose entity is gone that are remembered at the most; more in [`PRODUCER_KEPT`](crate::PRODUCER_KEPT) push the
 /// oldest out.
@@ -324,6 +327,11 @@ pub enum CatalogCommand {
     /// What was in a namespace when it was to have this profile `fits`, and so it has it; or does not, and it stays what
     /// it was. Without effect if it is not to have it any more.
     SettleProfile { request: u64, name: String, profile: Profile, fits: bool },
+    /// A document of a management interface says this from now on. `is_new`: unless there is one of that name, which
+    /// is then left as it is.
+    PutDocument { name: String, text: DocumentText, is_new: bool },
+    /// There is no document of that name from now on. A repeat changes nothing.
+    RemoveDocument { name: String },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -348,4 +356,6 @@ pub enum CatalogOutcome {
     },
     /// The row as it now stands.
     Namespace(NamespaceRow),
+    /// The document as it now stands.
+    Document(DocumentRow),
 }

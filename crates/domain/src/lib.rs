@@ -35,6 +35,7 @@ mod session;
 
 mod forward;
 
+mod document;
 mod profile;
 
 mod namespace;
@@ -56,6 +57,7 @@ pub mod validate;
 pub use authorization::*;
 pub use catalog::*;
 pub use command::*;
+pub use document::*;
 pub use effect::*;
 pub use entity::*;
 pub use entity_properties::*;

@@ -29,6 +29,7 @@ mod commit;
 mod data_groups;
 mod delete_batch;
 mod directory_sizes;
+mod documents;
 mod ended_creations;
 mod fault_rules;
 mod fire;

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use crate::{
-    ArrivalRow, Claim, Counts, DirectoryRow, EndedCreationRow, EntityId, FaultRuleRow, Forwarding,
-    GroupId, GroupRow, HeldRow, JoinTokenRow, Lifetime, NamespaceIdleRow, NamespaceRow, NodeRow,
-    NodeState, Outcome, PerSubQueue, Properties, QueueId, QueueProperties, ReceiverId,
+    ArrivalRow, Claim, Counts, DirectoryRow, DocumentRow, EndedCreationRow, EntityId, FaultRuleRow,
+    Forwarding, GroupId, GroupRow, HeldRow, JoinTokenRow, Lifetime, NamespaceIdleRow, NamespaceRow,
+    NodeRow, NodeState, Outcome, PerSubQueue, Properties, QueueId, QueueProperties, ReceiverId,
     RelocationRow, RuleRow, SequenceNumber, SessionId, SessionList, SessionRow, SessionTotals,
     ShipmentRow, Span, Specifics, SystemProperty, Timestamp, Travel, Unmatched, UnmatchedRow,
 };
@@ -102,6 +102,8 @@ pub enum Key {
     Namespace(String),
     /// Catalog: of a namespace that is deleted once it is idle, by its name.
     NamespaceIdle(String),
+    /// Catalog: a document of a management interface, by its name.
+    Document(String),
 }
 
 impl Key {
@@ -149,7 +151,8 @@ impl Key {
             | Key::FaultRules
             | Key::EndedCreations(_)
             | Key::Namespace(_)
-            | Key::NamespaceIdle(_) => None,
+            | Key::NamespaceIdle(_)
+            | Key::Document(_) => None,
         }
     }
 }
@@ -233,6 +236,7 @@ pub enum Row {
     EndedCreations(Vec<EndedCreationRow>),
     Namespace(Box<NamespaceRow>),
     NamespaceIdle(NamespaceIdleRow),
+    Document(Box<DocumentRow>),
 }
 
 /// What the group as a whole remembers.

@@ -7,6 +7,7 @@
 
 mod access;
 mod atom;
+mod azure_door;
 mod caller;
 mod connection;
 mod console_door;

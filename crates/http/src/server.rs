@@ -21,7 +21,7 @@ use transport::{Arrival, Arrivals};
 use crate::atom::Cursors;
 use crate::failure::refuse;
 use crate::origins::{self, Origins};
-use crate::{access, connection, console_door, dispatch, options, process, tunnel};
+use crate::{access, azure_door, connection, console_door, dispatch, options, process, tunnel};
 
 /// Request and answer together. Every operation has an answer long before.
 const ANSWER_WITHIN: Duration = Duration::from_secs(90);
@@ -44,6 +44,8 @@ pub struct Config {
     pub cors_origins: Vec<String>,
     /// Pages at `/console`. Absent: there are none, and what is asked there is about an entity.
     pub console: Option<console::Console>,
+    /// What answers Azure's tools. Absent: nobody does, and what they ask is about an entity.
+    pub azure: Option<azure::Azure>,
 }
 
 impl Config {
@@ -91,10 +93,12 @@ fn routes(config: Config, app: App, keys: KeyWatch) -> Router {
         .layer(Extension(config.tunnels));
     let cors = options::cors(&config.cors_origins);
     let console = config.console.map(console::Console::router);
+    let azure = config.azure.map(azure::Azure::router);
     let router: Router = Router::new()
         .merge(tunnels)
         .merge(guarded)
         .layer(middleware::from_fn_with_state(console, console_door::divert))
+        .layer(middleware::from_fn_with_state(azure, azure_door::divert))
         .layer(middleware::from_fn_with_state(pages, origins::check))
         .method_not_allowed_fallback(wrong_method)
         .with_state(app);

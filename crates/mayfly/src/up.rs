@@ -1,5 +1,6 @@
 //! `mayfly up`: a cluster on this machine, every node a process of its own.
 
+mod azure_tools;
 mod certificate;
 mod cluster;
 mod forward;
@@ -32,6 +33,7 @@ Examples:
                                            for other machines as well
   mayfly up --tls --azure-ports --host-name broker.example
                                            Endpoint=sb://broker.example/;… as for the cloud
+  mayfly up --tls --azure                  az and Azure's management SDKs as well
   mayfly up --base-offset 10000            a second cluster beside the first
   mayfly up --emulator-config Config.json  with the entities of a Service Bus emulator's file
 
@@ -76,6 +78,9 @@ pub struct UpArgs {
     /// Names that the certificate is good for, beside localhost and --host
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', requires = "tls")]
     host_name: Vec<String>,
+    /// Answer Azure's own tools, as az and the management SDKs, and print what to tell them
+    #[arg(long, requires = "tls")]
+    azure: bool,
     /// Take everything on 443 and 5671 as well, where clients of Azure look, and pass it on to a node that
     /// lives; needs the right to bind port 443
     #[arg(long, requires = "tls")]
@@ -134,6 +139,7 @@ pub async fn run(args: UpArgs) -> anyhow::Result<()> {
         plain: args.plain,
         host: args.host,
         host_names: args.host_name,
+        azure: args.azure,
         azure_ports: args.azure_ports,
         secret: args.secret.filter(|secret| !secret.is_empty()),
         insecure: args.insecure,
@@ -229,6 +235,12 @@ fn print(cluster: &LocalCluster, forward_addresses: &[String]) -> anyhow::Result
             if cluster.takes_plain() { "beside plain text" } else { "and nothing else" },
             authority.display()
         ))?;
+    }
+    if let (Some(member), Some(authority)) = (cluster.members().next(), cluster.azure_authority()) {
+        let http = &member.addresses().http;
+        for line in azure_tools::lines(http, cluster.id(), authority, cluster.has_secret()) {
+            terminal::line(line)?;
+        }
     }
     let addresses = cluster.client_addresses().join(",");
     let forward_addresses = forward_addresses.join(", ");

@@ -19,10 +19,12 @@ mod broker;
 mod cluster;
 mod credits;
 mod data_groups;
+mod documents;
 mod entities;
 mod fault_rules;
 mod feature_level;
 mod health;
+mod heard;
 mod history;
 mod inquiry;
 mod join_tokens;
@@ -44,6 +46,7 @@ pub use self::backup::{Backup, BackupHeader, BackupPart, Chunk, Stored};
 pub use self::broker::{Broker, Faults, SEND_BYTES_MAX, draw_message_id, draw_uuid};
 pub(crate) use self::catalog::Catalog;
 pub use self::cluster::{Cluster, Readiness};
+pub use self::documents::Documents;
 pub use self::entities::{
     Entities, Listed, PAGE_MAX, Page, QueueInfo, Queues, Rules, Subscriptions, Topics,
 };

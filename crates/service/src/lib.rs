@@ -40,9 +40,9 @@ pub use clock::{ClockReport, Skew};
 pub use config::{ClockConfig, Config, ForwardContent, Founding, IdleConfig, ProposerConfig};
 pub use edge::{
     Accepted, Backup, BackupHeader, BackupPart, Broker, Caller, Chunk, Cluster, ClusterStatus,
-    Entities, EntityKeys, Entrant, FaultRules, Faults, GroupView, Joined, KeyWatch, Listed,
-    Messages, NamespaceInfo, Namespaces, Next, NodeStatus, PAGE_MAX, Page, QueueInfo, Queues,
-    Reach, Readiness, ReceiveMode, Receiver, Refusals, ReplicaView, Restore, Role, Rules,
+    Documents, Entities, EntityKeys, Entrant, FaultRules, Faults, GroupView, Joined, KeyWatch,
+    Listed, Messages, NamespaceInfo, Namespaces, Next, NodeStatus, PAGE_MAX, Page, QueueInfo,
+    Queues, Reach, Readiness, ReceiveMode, Receiver, Refusals, ReplicaView, Restore, Role, Rules,
     SEND_BYTES_MAX, Sender, Sessions, Stored, Subscriptions, Topics, Transaction, Transactions,
     draw_key, draw_message_id, draw_uuid,
 };

@@ -81,6 +81,11 @@ fn namespace() -> NamespaceRow {
     }
 }
 
+fn document() -> DocumentRow {
+    let (name, text) = ("tags".into(), DocumentText("{}".into()));
+    DocumentRow { name, text, created_at: AT, modified_at: Timestamp(7) }
+}
+
 fn kept(NewRule { name, filter, action }: NewRule) -> RuleRow {
     RuleRow { name, filter, action, created_at: AT, order: 3 }
 }

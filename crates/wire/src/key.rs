@@ -43,6 +43,7 @@
 //! | 51 EndedCreations | part u16 |
 //! | 52 Namespace | name … |
 //! | 54 NamespaceIdle | name … |
+//! | 60 Document | name … |
 //!
 //! A session that something follows ends in two zero bytes; a zero byte of its own is followed by
 //! 0xff, so that no session's keys lie among another's.
@@ -110,6 +111,7 @@ fn table(key: &Key) -> u8 {
         Key::EndedCreations(..) => 51,
         Key::Namespace(..) => 52,
         Key::NamespaceIdle(..) => 54,
+        Key::Document(..) => 60,
     }
 }
 
@@ -189,9 +191,10 @@ pub fn put_key(group: GroupId, key: &Key, out: &mut Vec<u8>) {
             number(*producer);
             number(*serial);
         }
-        Key::Directory(name) | Key::Namespace(name) | Key::NamespaceIdle(name) => {
-            out.extend_from_slice(name.as_bytes())
-        }
+        Key::Directory(name)
+        | Key::Namespace(name)
+        | Key::NamespaceIdle(name)
+        | Key::Document(name) => out.extend_from_slice(name.as_bytes()),
         Key::Node(number_of) | Key::NodeState(number_of) | Key::JoinToken(number_of) => {
             number(*number_of)
         }
@@ -297,6 +300,7 @@ fn key_in(mut rest: Rest<'_>) -> Option<Key> {
         51 => Key::EndedCreations(rest.short()?),
         52 => Key::Namespace(rest.text()?),
         54 => Key::NamespaceIdle(rest.text()?),
+        60 => Key::Document(rest.text()?),
         _ => return None,
     };
     rest.0.is_empty().then_some(key)
@@ -422,6 +426,7 @@ mod tests {
             any::<u16>().prop_map(Key::EndedCreations),
             text().prop_map(Key::Namespace),
             text().prop_map(Key::NamespaceIdle),
+            text().prop_map(Key::Document),
             entity().prop_map(Key::Entity),
             entity().prop_map(Key::EntityState),
             entity().prop_map(Key::Sweep),

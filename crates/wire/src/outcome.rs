@@ -32,6 +32,7 @@ choice!(CatalogOutcome {
     4 => NotJoined(fault),
     5 => FaultRulesChanged { at },
     6 => Namespace(row),
+    10 => Document(row),
 });
 choice!(JoinFault {
     1 => Unknown,

@@ -3,11 +3,11 @@
 
 use bytes::Bytes;
 use domain::{
-    ClusterRow, Counts, DeadlineRow, EndedCreationRow, EntityRow, EntityState, EvaluationError,
-    FaultRuleRow, GroupRow, HiddenEntity, JoinTokenRow, Key, Lifetime, LockRow, MatchProgress,
-    MessageRow, Meta, NamespaceIdleRow, NamespaceRow, NamespaceState, NodeState, ProducerRow,
-    Profile, RelocationRow, RelocationState, RestoringRow, Row, RulePart, ScheduledRow, TokenUse,
-    Unmatched, UnmatchedRow,
+    ClusterRow, Counts, DeadlineRow, DocumentRow, DocumentText, EndedCreationRow, EntityRow,
+    EntityState, EvaluationError, FaultRuleRow, GroupRow, HiddenEntity, JoinTokenRow, Key,
+    Lifetime, LockRow, MatchProgress, MessageRow, Meta, NamespaceIdleRow, NamespaceRow,
+    NamespaceState, NodeState, ProducerRow, Profile, RelocationRow, RelocationState, RestoringRow,
+    Row, RulePart, ScheduledRow, TokenUse, Unmatched, UnmatchedRow,
 };
 
 use crate::codec::{Random, choice, record};
@@ -72,6 +72,7 @@ pub fn put_row(row: &Row, out: &mut Vec<u8>) {
         Row::EndedCreations(rows) => put(rows, out),
         Row::Namespace(row) => put(row, out),
         Row::NamespaceIdle(row) => put(row, out),
+        Row::Document(row) => put(row, out),
     }
 }
 
@@ -126,6 +127,7 @@ pub fn decode_row(key: &Key, value: &[u8]) -> Result<Row, Error> {
         Key::EndedCreations(_) => Row::EndedCreations(take(&mut input)?),
         Key::Namespace(_) => Row::Namespace(take(&mut input)?),
         Key::NamespaceIdle(_) => Row::NamespaceIdle(take(&mut input)?),
+        Key::Document(_) => Row::Document(take(&mut input)?),
     };
     input.finish()?;
     Ok(row)
@@ -212,6 +214,17 @@ choice!(NodeState { 0 => Draining, 1 => Removed, 2 => Maintenance });
 record!(JoinTokenRow { secret_hash, expires_at, node, used });
 record!(FaultRuleRow { name, text, added_at, ends_at });
 record!(EndedCreationRow { request, ended_at });
+impl Codec for DocumentText {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<DocumentText, Error> {
+        Codec::take(input).map(DocumentText)
+    }
+}
+record!(DocumentRow { name, text, created_at, modified_at });
+choice!(NamespaceState { 0 => Ready, 1 => Deleting });
 choice!(Profile { 0 => SelfHosted, 1 => Basic, 2 => Standard, 3 => Premium });
 record!(NamespaceIdleRow { request, window, used_until, is_sealed });
 record!(TokenUse { node, at, request });

@@ -4,6 +4,7 @@ mod amqp;
 mod amqp_protocol;
 mod arm_template;
 mod auth;
+mod azure;
 mod backup;
 mod chaos;
 mod client;
@@ -43,6 +44,7 @@ pub const CRATES: &[(&str, &[Layer])] = &[
     ("service", service::LAYERS),
     ("amqp", amqp::LAYERS),
     ("grpc", grpc::LAYERS),
+    ("azure", azure::LAYERS),
     ("http", http::LAYERS),
     ("backup", backup::LAYERS),
     ("client", client::LAYERS),

@@ -61,11 +61,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     // Pages ask what clients of the native API ask, and are let in by the same door.
     ("console", &["auth", "domain", "grpc", "limits", "message-content", "service", "wire"]),
+    // Azure's management asks what the other doors for management ask; of `definitions` how Azure writes entities.
+    ("azure", &["audit", "auth", "definitions", "domain", "limits", "service"]),
     (
         "http",
         &[
             "audit",
             "auth",
+            "azure",
             "console",
             "domain",
             "fault-rules",
@@ -111,6 +114,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "amqp",
             "audit",
             "auth",
+            "azure",
             "backup",
             "chaos",
             "client",
@@ -144,7 +148,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tonic-health", &["grpc", "client"]),
     ("tonic-prost", &["replication", "grpc", "client", "load", "chaos"]),
     ("prost", &["wire", "replication", "service", "grpc", "client", "load", "chaos", "spans"]),
-    ("axum", &["console", "http"]),
+    ("axum", &["azure", "console", "http"]),
     ("maud", &["console"]),
     ("hyper", &["http"]),
     // Made in one place, and read in two: as people have them, and as peers show them.
@@ -153,7 +157,8 @@ const HOMES: &[(&str, &[&str])] = &[
     // Where backups are kept, and what they are sealed with. It chooses the provider of TLS, no more.
     ("object_store", &["backup"]),
     ("reqwest", &["backup", "spans"]),
-    ("ring", &["backup"]),
+    // And what tokens are signed with.
+    ("ring", &["azure", "backup"]),
     ("rustls", &["backup", "spans", "transport"]),
     ("rustls-native-certs", &["transport"]),
     ("tokio-rustls", &["transport"]),
@@ -171,6 +176,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "amqp-client",
             "grpc",
             "console",
+            "azure",
             "http",
             "client",
             "backup",

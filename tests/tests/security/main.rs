@@ -2,6 +2,7 @@
 
 mod attempts;
 mod audit_trail;
+mod azure;
 mod certificates;
 mod client_certificates;
 mod connection_limits;

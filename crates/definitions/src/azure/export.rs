@@ -193,7 +193,7 @@ impl Template {
     }
 }
 
-fn is_in_templates(property: &EntityProperty, kind: EntityKind) -> bool {
+pub(super) fn is_in_templates(property: &EntityProperty, kind: EntityKind) -> bool {
     match property.element {
         "EnableSubscriptionPartitioning" => false,
         "SupportOrdering" => kind == EntityKind::Topic,
@@ -239,17 +239,20 @@ fn segment(name: &str) -> String {
     name.replace('/', "~")
 }
 
+/// As a correlation filter calls it.
+pub(super) fn system_property(property: SystemProperty) -> String {
+    match property {
+        SystemProperty::Subject => "label".to_owned(),
+        other => {
+            let (first, rest) = other.name().split_at(1);
+            first.to_ascii_lowercase() + rest
+        }
+    }
+}
+
 fn correlation(of: &Conditions) -> Node {
-    let texts = of.system.iter().map(|(property, value)| {
-        let name = match property {
-            SystemProperty::Subject => "label".to_owned(),
-            other => {
-                let (first, rest) = other.name().split_at(1);
-                first.to_ascii_lowercase() + rest
-            }
-        };
-        (name, literal(value))
-    });
+    let texts =
+        of.system.iter().map(|(property, value)| (system_property(*property), literal(value)));
     let mut members: Vec<(String, Node)> = texts.collect();
     if !of.properties.is_empty() {
         let values = of.properties.iter().map(|(name, value)| (name.clone(), condition(value)));

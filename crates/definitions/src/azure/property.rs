@@ -6,7 +6,6 @@ use domain::{
 };
 use serde_json::{Map, Value as Json};
 
-use super::AzureResource;
 use crate::{Problem, document, duration, rule};
 
 /// What Azure tells of an entity and takes of none, or what means nothing here.
@@ -41,12 +40,15 @@ pub(super) fn name(property: &EntityProperty) -> String {
     }
 }
 
-/// What a resource says of an entity, and what of that cannot be had.
-pub(super) fn read<P: Described>(resource: &AzureResource) -> (Patch<P>, Vec<Problem>) {
+/// What the properties of a resource say of an entity, and what of that cannot be had. `at`: of the resource.
+pub(super) fn read<P: Described>(
+    at: &str,
+    properties: &Map<String, Json>,
+) -> (Patch<P>, Vec<Problem>) {
     let (mut patch, mut problems) = (Patch::default(), Vec::new());
-    for (member, value) in &resource.properties {
+    for (member, value) in properties {
         let mut wrong = |why: String| {
-            problems.push(Problem::new(format!("{}.properties.{member}", resource.at), why));
+            problems.push(Problem::new(format!("{at}.properties.{member}"), why));
         };
         // Old templates have the names of the XML.
         let is_it = |property: &&EntityProperty| {

@@ -214,6 +214,8 @@ impl CatalogCommand {
             CatalogCommand::PutFaultRule { .. } | CatalogCommand::RemoveFaultRules { .. } => {
                 (Repeat::Harmless, false)
             }
+            CatalogCommand::PutDocument { .. } => (Repeat::Harmless, true),
+            CatalogCommand::RemoveDocument { .. } => (Repeat::Harmless, false),
             CatalogCommand::RestoreNames { .. } | CatalogCommand::RestoreNamespaces { .. } => {
                 (Repeat::Harmless, true)
             }

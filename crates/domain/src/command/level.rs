@@ -1,10 +1,10 @@
 //! From which feature level on a log may hold a command: a node below it could not read it.
 
 use crate::catalog::{
-    FEATURE_LEVEL_BACKUP, FEATURE_LEVEL_FAULT_RULES, FEATURE_LEVEL_FOUNDED,
-    FEATURE_LEVEL_JOIN_TOKENS, FEATURE_LEVEL_MAINTENANCE, FEATURE_LEVEL_MATCH_BUDGET,
-    FEATURE_LEVEL_MORE_GROUPS, FEATURE_LEVEL_NAMESPACES, FEATURE_LEVEL_PROFILES,
-    FEATURE_LEVEL_RELOCATION, FEATURE_LEVEL_RULES_OF_0_2,
+    FEATURE_LEVEL_BACKUP, FEATURE_LEVEL_DOCUMENTS, FEATURE_LEVEL_FAULT_RULES,
+    FEATURE_LEVEL_FOUNDED, FEATURE_LEVEL_JOIN_TOKENS, FEATURE_LEVEL_MAINTENANCE,
+    FEATURE_LEVEL_MATCH_BUDGET, FEATURE_LEVEL_MORE_GROUPS, FEATURE_LEVEL_NAMESPACES,
+    FEATURE_LEVEL_PROFILES, FEATURE_LEVEL_RELOCATION, FEATURE_LEVEL_RULES_OF_0_2,
 };
 use crate::{
     CatalogCommand, Command, Conditions, DeadlineKind, Fire, ForwardCommand, NewRule, Profile,
@@ -78,6 +78,9 @@ impl CatalogCommand {
             | CatalogCommand::UseNamespace { .. }
             | CatalogCommand::SealNamespace { .. }
             | CatalogCommand::DeleteIdleNamespace { .. } => FEATURE_LEVEL_PROFILES,
+            CatalogCommand::PutDocument { .. } | CatalogCommand::RemoveDocument { .. } => {
+                FEATURE_LEVEL_DOCUMENTS
+            }
             CatalogCommand::Found { .. }
             | CatalogCommand::Created { .. }
             | CatalogCommand::Withdraw { .. }

@@ -6,10 +6,10 @@ use super::*;
 use crate::Repeat::{DoneAgain, Harmless, Numbered};
 use crate::Requester::{DevelopmentNode, Leader, Node};
 use crate::{
-    AcceptSession, Admit, Arrive, Depart, Destination, FireSessions, ForgetArrivals, GroupId,
-    Leave, NodeRow, Operation, Profile, ReceiveSession, ReceiveSessionDeferred, ReleaseSession,
-    RenewSession, ResumeSession, SendVia, SessionId, SessionToken, SetSessionState, Ship, Shipped,
-    SubQueue, Unpark,
+    AcceptSession, Admit, Arrive, Depart, Destination, DocumentText, FireSessions, ForgetArrivals,
+    GroupId, Leave, NodeRow, Operation, Profile, ReceiveSession, ReceiveSessionDeferred,
+    ReleaseSession, RenewSession, ResumeSession, SendVia, SessionId, SessionToken, SetSessionState,
+    Ship, Shipped, SubQueue, Unpark,
 };
 
 const ENTITY: EntityId = EntityId(7);
@@ -44,7 +44,8 @@ variants!(CatalogCommand, catalog_name, CATALOG:
     SetMaintenance AddGroups OpenGroups BeginRestore RestoreNames EndRestore
     SetGroup PutFaultRule RemoveFaultRules CreateNamespace UpdateNamespace DeleteNamespace
     NamespaceDeleted RestoreNamespaces CreateNamespaceOf ChangeProfile SettleProfile
-    SetNamespaceIdle UseNamespace SealNamespace DeleteIdleNamespace);
+    SetNamespaceIdle UseNamespace SealNamespace DeleteIdleNamespace
+    PutDocument RemoveDocument);
 variants!(SessionCommand, session_name, SESSION:
     Accept Receive Resume Renew Release SetState ReceiveDeferred DeleteBatch Fire);
 variants!(TopicCommand, topic_name, TOPIC:
@@ -490,6 +491,12 @@ fn catalog_rows() -> Vec<(CatalogCommand, Repeat, &'static [Also])> {
         (create_basic, DoneAgain, &[AddsData]),
         (change_profile, Harmless, &[]),
         (settle_profile, Harmless, &[]),
+        (
+            CatalogCommand::PutDocument { name: name(), text: DocumentText(name()), is_new: true },
+            Harmless,
+            &[AddsData],
+        ),
+        (CatalogCommand::RemoveDocument { name: name() }, Harmless, &[]),
     ]
 }
 

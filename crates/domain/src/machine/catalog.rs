@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::catalog::FEATURE_LEVEL_FOUNDED;
 use crate::machine::data_groups::DataGroups;
 use crate::machine::directory_sizes::DirectorySizes;
+use crate::machine::documents::Documents;
 use crate::machine::ended_creations::EndedCreations;
 use crate::machine::fault_rules::FaultRules;
 use crate::machine::join_tokens::{JoinTokens, Joining};
@@ -142,6 +143,10 @@ impl<R: Rows> Catalog<'_, R> {
             CatalogCommand::DeleteIdleNamespace { request, name } => {
                 self.namespaces().delete_idle(request, &name)
             }
+            CatalogCommand::PutDocument { name, text, is_new } => {
+                self.documents().put(name, text, is_new)
+            }
+            CatalogCommand::RemoveDocument { name } => Ok(self.documents().remove(name)),
         }
     }
 
@@ -160,6 +165,10 @@ impl<R: Rows> Catalog<'_, R> {
     fn namespaces(&mut self) -> Namespaces<'_, R> {
         let (at, unbroken_since) = (self.at, self.unbroken_since);
         Namespaces { at, unbroken_since, members: Members { view: self.view } }
+    }
+
+    fn documents(&mut self) -> Documents<'_, R> {
+        Documents { at: self.at, members: Members { view: self.view } }
     }
 
     fn ended_creations(&mut self) -> EndedCreations<'_, R> {

@@ -18,6 +18,7 @@ mod count;
 mod cuts;
 mod defer;
 mod dlq;
+mod documents;
 mod dup;
 mod ended_creations;
 mod ent;

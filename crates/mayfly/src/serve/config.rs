@@ -59,6 +59,8 @@ pub struct Config {
     pub cors_origins: Vec<String>,
     /// `[http]`: whether there are pages at `/console`.
     pub console: bool,
+    /// `[azure]`. Absent: Azure's tools are not answered.
+    pub azure: Option<AzureConfig>,
     /// Absent: drawn at the first start of a node that is a cluster by itself, kept with its data.
     pub cluster_id: Option<u128>,
     /// Every founding node, this one included.
@@ -118,6 +120,14 @@ impl fmt::Debug for JoinTokenPlace {
             JoinTokenPlace::File(path) => out.debug_tuple("File").field(path).finish(),
         }
     }
+}
+
+/// `[azure]`: what the cluster is to Azure's tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AzureConfig {
+    /// Absent: the cluster's id.
+    pub subscription: Option<uuid::Uuid>,
+    pub tenant: Option<uuid::Uuid>,
 }
 
 /// Where this node listens. An address that stands more than once is one port, which takes all of it.

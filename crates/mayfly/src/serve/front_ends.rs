@@ -19,7 +19,7 @@ use transport::{
     Arrivals, Encryption, HandleReserve, Lines, Port, Protocol, Reception, Stream, Tls,
 };
 
-use super::config::{Config, ListenConfig};
+use super::config::{AzureConfig, Config, ListenConfig};
 use super::peer_tls::{PeerCertificate, PeerTls};
 
 /// Where clients are listened to.
@@ -101,6 +101,10 @@ impl Ports {
             grpc::Config { access, trail: told, ledger: counted, connections_max, joining };
         let pages = || grpc::LocalApi::new(&settings, broker.clone(), keys.clone());
         let console = config.console.then(|| console::Console::new(pages()));
+        let azure = config.azure.map(|ids| {
+            let settings = azure_config(config, ids, trail.clone());
+            azure::Azure::new(settings, broker.clone(), keys.clone())
+        });
         let serve = grpc::serve(grpc, settings, broker.clone(), keys.clone(), stop());
         let grpc = tokio::spawn(async move { serve.await.map_err(anyhow::Error::from) });
 
@@ -119,6 +123,7 @@ impl Ports {
             connections_max,
             cors_origins,
             console,
+            azure,
         };
         let serve = http::serve(http, settings, broker.clone(), recorder, keys.clone(), stop());
         let http = tokio::spawn(async move {
@@ -247,6 +252,14 @@ async fn bind(port: &Port) -> anyhow::Result<TcpListener> {
         }
         Err(error) => bail!("cannot listen on {address} ({key}): {error}"),
     }
+}
+
+fn azure_config(config: &Config, ids: AzureConfig, trail: Trail) -> azure::Config {
+    let AzureConfig { subscription, tenant } = ids;
+    let ListenConfig { amqps, any, .. } = &config.listen;
+    let any = any.iter().map(|address| address.port()).collect();
+    let messaging = azure::Messaging { any, amqps: amqps.map(|address| address.port()) };
+    azure::Config { access: config.access.clone(), trail, subscription, tenant, messaging }
 }
 
 fn amqp_config(config: &Config) -> amqp::server::Config {

@@ -55,6 +55,8 @@ pub struct Plan {
     pub host: IpAddr,
     /// Of the certificate, beside those it always has.
     pub host_names: Vec<String>,
+    /// Azure's tools are answered.
+    pub azure: bool,
     /// Connections to the ports of Azure are passed on.
     pub azure_ports: bool,
     /// Asked of clients, and between nodes.
@@ -82,6 +84,7 @@ impl Default for Plan {
             plain: false,
             host: Ipv4Addr::LOCALHOST.into(),
             host_names: Vec::new(),
+            azure: false,
             azure_ports: false,
             secret: None,
             insecure: false,
@@ -361,6 +364,9 @@ impl Plan {
         if !tls.is_empty() {
             config.push(("tls", table(tls)));
         }
+        if self.azure {
+            config.push(("azure", table(vec![("enabled", true.into())])));
+        }
         let config = table(config);
         Ok(format!("# Written by `mayfly up` at every start.\n{}", toml::to_string(&config)?))
     }
@@ -422,6 +428,21 @@ impl LocalCluster {
 
     pub fn member(&self, id: u64) -> Option<&Member> {
         self.members.iter().find(|member| member.id() == id)
+    }
+
+    /// The file that Azure's tools have to trust, if they are answered.
+    pub fn azure_authority(&self) -> Option<&Path> {
+        self.authority().filter(|_| self.plan.azure)
+    }
+
+    /// The cluster's, as its configuration has it.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether clients are asked for a key.
+    pub fn has_secret(&self) -> bool {
+        self.plan.secret.is_some()
     }
 
     /// The file that clients have to trust, if they are to use TLS.

@@ -7,6 +7,7 @@ use fault_rules::{Event, Hit, Operation, RuleBook};
 
 use crate::edge::admission::Admission;
 use crate::edge::cluster::Cluster;
+use crate::edge::documents::Documents;
 use crate::edge::entities::{Entities, Queues, Rules, Subscriptions, Topics};
 use crate::edge::messages::Messages;
 use crate::edge::namespaces::Namespaces;
@@ -123,6 +124,10 @@ impl Broker {
 
     pub fn cluster(&self) -> Cluster<'_> {
         Cluster::new(&self.router).within(&self.namespace)
+    }
+
+    pub fn documents(&self) -> Documents<'_> {
+        Documents::new(&self.router)
     }
 
     pub fn namespaces(&self) -> Namespaces<'_> {

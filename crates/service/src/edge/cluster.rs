@@ -72,6 +72,11 @@ impl<'a> Cluster<'a> {
         self.router.local.replication.applied(GroupId::CATALOG)
     }
 
+    /// The cluster's id; `None` while this node knows no cluster.
+    pub fn id(self) -> Option<u128> {
+        catalog::cluster(&self.router.local.catalog()).map(|cluster| cluster.cluster_id)
+    }
+
     /// The binary's version.
     pub fn version(self) -> &'static str {
         self.router.config.version

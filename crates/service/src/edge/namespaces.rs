@@ -6,9 +6,9 @@ use std::sync::Arc;
 use auth::{Access, Key as AccessKey, Keyring};
 use domain::{
     AuthorizationRule, CatalogCommand, CatalogOutcome, DEFAULT_NAMESPACE, DirectoryRow, EntityInfo,
-    EntityKind, FEATURE_LEVEL_NAMESPACES, FEATURE_LEVEL_PROFILES, GroupId, Key, Namespace,
-    NamespaceIdleRow, NamespaceRow, NamespaceState, NewNamespace, Outcome, Profile, QUALIFIED_END,
-    Refusal, Row, Rows, Span, Timestamp,
+    EntityKind, FEATURE_LEVEL_NAMESPACES, FEATURE_LEVEL_PROFILES, Key, Namespace, NamespaceIdleRow,
+    NamespaceRow, NamespaceState, NewNamespace, Outcome, Profile, QUALIFIED_END, Refusal, Row,
+    Rows, Span, Timestamp,
 };
 use futures::StreamExt;
 use futures::stream;
@@ -18,11 +18,12 @@ use crate::edge::authorization::{namespace_key, settle};
 use crate::edge::catalog::{self, Catalog};
 use crate::edge::cluster::Cluster;
 use crate::edge::entities::Entities;
+use crate::edge::heard::heard;
 use crate::edge::intents::Intents;
 use crate::edge::namespace_use::idle_row;
 use crate::edge::profiles;
 use crate::edge::receiver::unexpected;
-use crate::edge::router::{PAUSE_MIN, Router};
+use crate::edge::router::Router;
 use crate::error::{Error, Result};
 
 const WHAT: &str = "namespace";
@@ -30,8 +31,6 @@ const WHAT: &str = "namespace";
 const PAGE: u32 = 200;
 /// Entities that are deleted at a time.
 const AT_ONCE_MAX: usize = 16;
-/// Nodes that live have heard of a change within this.
-const HEARD_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// A namespace, as this node has heard of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -272,31 +271,13 @@ impl<'a> Namespaces<'a> {
         let Outcome::Catalog(CatalogOutcome::Namespace(row)) = asked else {
             return Err(unexpected(&asked, "".into()));
         };
-        self.heard(&row).await;
-        Ok(NamespaceInfo::of(&self.router.local.catalog(), row))
-    }
-
-    /// Waits until all nodes that answer have applied a change, or for as long as one that lives takes.
-    async fn heard(self, row: &NamespaceRow) {
-        let (router, until) = (self.router, Instant::now() + HEARD_WITHIN);
-        let mut pause = PAUSE_MIN;
         let key = Key::Namespace(row.name.clone());
-        let is_here = || match router.local.catalog().get(&key) {
-            Some(Row::Namespace(here)) => *here == *row || here.modified_at > row.modified_at,
+        heard(self.router, || match self.router.local.catalog().get(&key) {
+            Some(Row::Namespace(here)) => *here == row || here.modified_at > row.modified_at,
             _ => false,
-        };
-        while !is_here() && router.wait(&mut pause, until).await {}
-        let Some(applied) = router.local.replication.applied(GroupId::CATALOG) else { return };
-        let nodes = catalog::nodes(&router.local.catalog());
-        for node in nodes.into_keys().filter(|node| *node != router.local.id) {
-            let is_behind = async || {
-                let report = router.links.report(node).await;
-                let groups = report.iter().flat_map(|report| &report.groups);
-                let of_catalog = groups.filter(|group| group.id == GroupId::CATALOG);
-                of_catalog.filter_map(|group| group.applied).any(|there| there < applied)
-            };
-            while is_behind().await && router.wait(&mut pause, until).await {}
-        }
+        })
+        .await;
+        Ok(NamespaceInfo::of(&self.router.local.catalog(), row))
     }
 }
 

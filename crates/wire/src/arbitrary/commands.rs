@@ -182,6 +182,16 @@ fn namespace_command() -> impl Strategy<Value = CatalogCommand> {
     ]
 }
 
+fn document_command() -> impl Strategy<Value = CatalogCommand> {
+    prop_oneof![
+        (text(), text(), any::<bool>()).prop_map(|(name, text, is_new)| {
+            let text = DocumentText(text);
+            CatalogCommand::PutDocument { name, text, is_new }
+        }),
+        text().prop_map(|name| CatalogCommand::RemoveDocument { name }),
+    ]
+}
+
 pub fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
     prop_oneof![
         (any::<(u128, u16, u8)>(), vec((any::<u64>(), node_row()), 0..4)).prop_map(
@@ -230,6 +240,7 @@ pub fn catalog_command() -> impl Strategy<Value = CatalogCommand> {
         }),
         any::<Option<String>>().prop_map(|name| CatalogCommand::RemoveFaultRules { name }),
         namespace_command(),
+        document_command(),
         (any::<u32>(), vec(any::<u64>(), 0..3))
             .prop_map(|(level, nodes)| CatalogCommand::RaiseFeatureLevel { level, nodes }),
         (any::<(u64, [u8; 32], u64, u64)>(), node_row()).prop_map(

@@ -135,6 +135,7 @@ pub fn outcome() -> impl Strategy<Value = Outcome> {
         any::<u64>().prop_map(|node| Outcome::Catalog(CatalogOutcome::Joined { node })),
         at().prop_map(|at| Outcome::Catalog(CatalogOutcome::FaultRulesChanged { at })),
         namespace_row().prop_map(|row| Outcome::Catalog(CatalogOutcome::Namespace(row))),
+        document_row().prop_map(|row| Outcome::Catalog(CatalogOutcome::Document(row))),
         join_fault().prop_map(|fault| Outcome::Catalog(CatalogOutcome::NotJoined(fault))),
     ]
 }

@@ -163,6 +163,15 @@ pub fn namespace_row() -> impl Strategy<Value = NamespaceRow> {
     )
 }
 
+pub fn document_row() -> impl Strategy<Value = DocumentRow> {
+    (text(), text(), at(), at()).prop_map(|(name, text, created_at, modified_at)| DocumentRow {
+        name,
+        text: DocumentText(text),
+        created_at,
+        modified_at,
+    })
+}
+
 pub fn profile() -> impl Strategy<Value = Profile> {
     prop::sample::select(Profile::ALL.to_vec())
 }
@@ -234,6 +243,8 @@ pub fn other_tables() -> impl Strategy<Value = (Key, Row)> {
                 (Key::NamespaceIdle(name), Row::NamespaceIdle(row))
             }
         ),
+        document_row()
+            .prop_map(|row| (Key::Document(row.name.clone()), Row::Document(Box::new(row)))),
         directory_row().prop_map(|row| (Key::Directory(row.name.clone()), Row::Directory(row))),
         (any::<u64>(), node_row()).prop_map(|(id, row)| (Key::Node(id), Row::Node(row))),
         (any::<u16>(), vec(any::<u64>(), 0..6)).prop_map(|(id, replicas)| {

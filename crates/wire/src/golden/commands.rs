@@ -439,6 +439,18 @@ fn commands() {
             "0f25ac02066f72646572730201",
         ),
         (
+            Command::Catalog(CatalogCommand::PutDocument {
+                name: "tags".into(),
+                text: DocumentText("{}".into()),
+                is_new: true,
+            }),
+            "0f280474616773027b7d01",
+        ),
+        (
+            Command::Catalog(CatalogCommand::RemoveDocument { name: "tags".into() }),
+            "0f290474616773",
+        ),
+        (
             Command::Catalog(CatalogCommand::Join {
                 token: 300,
                 secret_hash: [7; 32],

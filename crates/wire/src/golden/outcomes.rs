@@ -94,6 +94,10 @@ fn outcomes() {
             Outcome::Catalog(CatalogOutcome::Namespace(namespace())),
             "0806066f7264657273ac0280d095ffbc310701016b050170017380d095ffbc310700",
         ),
+        (
+            Outcome::Catalog(CatalogOutcome::Document(document())),
+            "080a0474616773027b7d80d095ffbc3107",
+        ),
         (Outcome::Catalog(CatalogOutcome::NotJoined(JoinFault::Unknown)), "080401"),
         (Outcome::Catalog(CatalogOutcome::NotJoined(JoinFault::Used { node: 4 })), "08040204"),
         (

@@ -152,6 +152,7 @@ fn rows() {
             Row::Namespace(Box::new(namespace())),
             "01066f7264657273ac0280d095ffbc310701016b050170017380d095ffbc310700",
         ),
+        (Row::Document(Box::new(document())), "010474616773027b7d80d095ffbc3107"),
         (
             Row::NamespaceIdle(NamespaceIdleRow {
                 request: 300,

@@ -16,6 +16,7 @@ pub const LAYERS: &[Layer] = &[
     (&["tally"], &["time"]),
     (&["session"], &["id", "time"]),
     (&["refusal"], &["excerpt", "id", "qualified_name", "session"]),
+    (&["document"], &["time"]),
     (&["profile"], &["refusal", "time"]),
     (&["namespace"], &["authorization", "limits", "profile", "qualified_name", "refusal", "time"]),
     (&["topic"], &["id", "time"]),
@@ -42,6 +43,7 @@ pub const LAYERS: &[Layer] = &[
         ],
         &[
             "authorization",
+            "document",
             "excerpt",
             "id",
             "limits",
@@ -66,6 +68,7 @@ pub const LAYERS: &[Layer] = &[
             "authorization",
             "catalog",
             "command",
+            "document",
             "effect",
             "entity",
             "entity_properties",

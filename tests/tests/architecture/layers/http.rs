@@ -11,6 +11,7 @@ pub const LAYERS: &[Layer] = &[
     (&["http_2"], &["caller", "failure"]),
     (&["connection"], &["caller", "failure", "http_2", "watched_stream"]),
     (&["origins"], &["caller", "failure", "probe"]),
+    (&["azure_door"], &["caller"]),
     (&["console_door"], &["caller", "probe"]),
     (&["instant"], &[]),
     (&["history"], &["failure", "instant"]),
@@ -28,6 +29,7 @@ pub const LAYERS: &[Layer] = &[
         &[
             "access",
             "atom",
+            "azure_door",
             "caller",
             "connection",
             "console_door",

@@ -13,9 +13,9 @@ use transport::Tls;
 
 use super::file::{self, ConfigFile, Durability, Limit, OneOrMore};
 use super::{
-    Addresses, AmqpConfig, AuditConfig, ClockConfig, Config, FaultInjection, JoinTokenPlace,
-    ListenConfig, LogConfig, RaftConfig, StorageConfig, TracingConfig, log_filter, message_history,
-    secret, security,
+    Addresses, AmqpConfig, AuditConfig, AzureConfig, ClockConfig, Config, FaultInjection,
+    JoinTokenPlace, ListenConfig, LogConfig, RaftConfig, StorageConfig, TracingConfig, log_filter,
+    message_history, secret, security,
 };
 use crate::input::duration;
 use crate::serve::{ServeArgs, join};
@@ -101,6 +101,7 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         )?,
         cors_origins: cors_origins(&file)?,
         console: file.http.console.unwrap_or(true),
+        azure: azure(&file)?,
         cluster_id: cluster_id(&file, nodes.len())?,
         data_groups: data_groups(&file)?,
         replication_factor: replication_factor(&file, nodes.len())?,
@@ -139,6 +140,27 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         security::check_own(&config, tls)?;
     }
     Ok(config)
+}
+
+fn azure(file: &ConfigFile) -> Result<Option<AzureConfig>, String> {
+    let file::Azure { enabled, subscription, tenant } = &file.azure;
+    let id = |key: &str, written: &Option<String>| {
+        let read = written.as_ref().map(|id| {
+            let read = uuid::Uuid::parse_str(id);
+            read.map_err(|_| {
+                format!("azure.{key} is '{id}'; write a GUID, 8-4-4-4-12 hexadecimal digits")
+            })
+        });
+        read.transpose()
+    };
+    let config = AzureConfig {
+        subscription: id("subscription", subscription)?,
+        tenant: id("tenant", tenant)?,
+    };
+    if *enabled && file.tls.certificate.is_none() {
+        return Err("azure.enabled takes [tls]: Azure's tools speak nothing else".to_owned());
+    }
+    Ok(enabled.then_some(config))
 }
 
 fn zone(file: &ConfigFile, args: &ServeArgs) -> Result<Option<String>, String> {

@@ -296,6 +296,11 @@ impl Effective<'_> {
             "http.connections_max" => integer(config.http_connections_max),
             "http.cors_origins" => strings(&config.cors_origins),
             "http.console" => boolean(config.console),
+            "azure.enabled" => boolean(config.azure.is_some()),
+            "azure.subscription" => {
+                config.azure.and_then(|azure| azure.subscription).and_then(string)
+            }
+            "azure.tenant" => config.azure.and_then(|azure| azure.tenant).and_then(string),
             "storage.durability" => {
                 string(if config.storage.synced { "synced" } else { "replicated" })
             }

@@ -16,6 +16,7 @@ pub struct ConfigFile {
     pub listen: Listen,
     pub grpc: Grpc,
     pub http: Http,
+    pub azure: Azure,
     pub amqp: Amqp,
     pub cluster: Cluster,
     pub security: Security,
@@ -85,6 +86,14 @@ pub struct Http {
     pub connections_max: Option<usize>,
     pub cors_origins: Vec<String>,
     pub console: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Azure {
+    pub enabled: bool,
+    pub subscription: Option<String>,
+    pub tenant: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]

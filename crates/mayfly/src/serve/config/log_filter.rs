@@ -6,7 +6,7 @@ use tracing_subscriber::EnvFilter;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Where a node's records come from: the crates of this workspace that it is made of.
-const OURS: [&str; 30] = [
+const OURS: [&str; 31] = [
     "amqp",
     "amqp_client",
     "amqp_protocol",
@@ -16,6 +16,7 @@ const OURS: [&str; 30] = [
     "backup",
     "chaos",
     "client",
+    "azure",
     "console",
     "definitions",
     "domain",

@@ -1,0 +1,122 @@
+//! A request to Resource Manager, as its resources read it, and the answers that all of them give.
+
+use auth::Access;
+use axum::Json;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use service::Broker;
+use uuid::Uuid;
+
+use crate::caller::Caller;
+use crate::config::Messaging;
+use crate::failure::Failure;
+
+pub(crate) type Answer = Result<Response, Failure>;
+
+/// Entries of one page, at most and by default.
+const PAGE_MAX: usize = 100;
+/// Where resources are said to be, unless a client has said it.
+pub(crate) const LOCATION: &str = "local";
+
+/// A request from somebody who is known.
+pub(crate) struct Ask<'a> {
+    pub broker: &'a Broker,
+    pub caller: &'a Caller,
+    /// Of the default namespace and the cluster's operators.
+    pub access: &'a Access,
+    pub messaging: &'a Messaging,
+    pub tenant: Uuid,
+    pub subscription: Uuid,
+    pub method: &'a Method,
+    /// The host that was asked, perhaps with its port.
+    pub host: &'a str,
+    pub path: &'a str,
+    pub query: &'a str,
+    pub body: Bytes,
+}
+
+/// The part of a list that is asked for.
+pub(crate) struct Window {
+    pub skip: usize,
+    pub top: usize,
+}
+
+impl Ask<'_> {
+    /// `https://` and the host that was asked.
+    pub fn base(&self) -> String {
+        format!("https://{}", self.host)
+    }
+
+    /// What the body says.
+    ///
+    /// # Errors
+    /// It says nothing of the kind.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_slice(&self.body).map_err(|error| Failure::unread(&error))
+    }
+
+    /// # Errors
+    /// A number that is none.
+    pub fn window(&self) -> Result<Window, Failure> {
+        let mut window = Window { skip: 0, top: PAGE_MAX };
+        for (name, value) in form_urlencoded::parse(self.query.as_bytes()) {
+            let number = || {
+                let read = value.trim().parse::<u32>().ok().and_then(|n| usize::try_from(n).ok());
+                read.ok_or_else(|| Failure::bad(format!("{name} takes a number from 0 on.")))
+            };
+            match name.to_ascii_lowercase().as_str() {
+                "$skip" => window.skip = number()?,
+                "$top" => window.top = number()?.clamp(1, PAGE_MAX),
+                _ => (),
+            }
+        }
+        Ok(window)
+    }
+
+    /// A page of what is found from [`Window::skip`] on, of which there may be one more than it takes.
+    pub fn page(&self, window: &Window, mut found: Vec<Value>) -> Response {
+        let has_more = found.len() > window.top;
+        found.truncate(window.top);
+        let mut body = json!({"value": found});
+        if has_more {
+            let others = form_urlencoded::parse(self.query.as_bytes()).filter(|(name, _)| {
+                !name.eq_ignore_ascii_case("$skip") && !name.eq_ignore_ascii_case("$top")
+            });
+            let (skip, top) = (window.skip + window.top, window.top);
+            let query = form_urlencoded::Serializer::new(String::new())
+                .extend_pairs(others)
+                .append_pair("$skip", &skip.to_string())
+                .append_pair("$top", &top.to_string())
+                .finish();
+            body["nextLink"] = json!(format!("{}{}?{query}", self.base(), self.path));
+        }
+        Json(body).into_response()
+    }
+
+    /// The part of a short list that is asked for.
+    ///
+    /// # Errors
+    /// As [`Ask::window`].
+    pub fn page_of(&self, all: Vec<Value>) -> Answer {
+        let window = self.window()?;
+        let found = all.into_iter().skip(window.skip).take(window.top + 1).collect();
+        Ok(self.page(&window, found))
+    }
+
+    pub fn group_id(&self, group: &str) -> String {
+        format!("/subscriptions/{}/resourceGroups/{group}", self.subscription)
+    }
+}
+
+/// The answer to what was found, or done.
+pub(crate) fn told(body: Value) -> Answer {
+    Ok(Json(body).into_response())
+}
+
+/// The answer to what is deleted, or was not there.
+pub(crate) fn gone(was_there: bool) -> Answer {
+    Ok(if was_there { StatusCode::OK } else { StatusCode::NO_CONTENT }.into_response())
+}

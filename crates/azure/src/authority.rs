@@ -1,0 +1,295 @@
+//! The authority: who knows a key gets a token for it, and whoever has a token may do what that key may, as it is now.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use auth::{Access, Grant};
+use axum::Json;
+use axum::http::StatusCode;
+use axum::http::header::CACHE_CONTROL;
+use axum::response::{IntoResponse, Response};
+use domain::{Excerpt, Namespace};
+use serde_json::json;
+use service::{Broker, KeyWatch};
+use uuid::Uuid;
+
+use crate::signing::{Claims, Flaw, SigningKey};
+
+/// Where the key that signs tokens is kept.
+const SIGNING_KEY: &str = "azure/signing-key";
+/// A token is good for so long; no other is given for it, so that what is withdrawn is soon asked for again.
+const LASTS_S: u64 = 3600;
+/// Clocks of nodes differ by less, else they take no part in a cluster.
+const EARLY_S: u64 = 60;
+/// What tokens for Resource Manager are for, whichever node of the cluster it is asked at.
+pub(crate) const MANAGEMENT: &str = "https://management.azure.com";
+/// Its other name.
+const MANAGEMENT_OF_OLD: &str = "https://management.core.windows.net";
+
+/// What somebody asks a token with and for.
+pub(crate) struct TokenRequest<'a> {
+    pub client_id: &'a str,
+    pub client_secret: &'a str,
+    pub audience: &'a str,
+    /// `https://` and the host that was asked.
+    pub base: &'a str,
+    pub is_v2: bool,
+}
+
+/// A token that is good, as long as its key is.
+#[derive(Clone, Debug)]
+pub(crate) struct Proven {
+    pub grant: Grant,
+    /// Whose key it is.
+    pub namespace: Namespace,
+    /// What it is called.
+    pub name: String,
+}
+
+/// Why there is no token, as Entra's codes have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TokenFailure {
+    pub status: StatusCode,
+    pub error: &'static str,
+    pub code: u32,
+    pub message: String,
+}
+
+#[derive(Clone)]
+pub(crate) struct Authority {
+    broker: Broker,
+    access: Access,
+    keys: KeyWatch,
+    /// What was read last, with what was kept.
+    read: Arc<RwLock<Option<(String, Arc<SigningKey>)>>>,
+}
+
+impl TokenFailure {
+    pub fn new(
+        status: StatusCode,
+        error: &'static str,
+        code: u32,
+        message: String,
+    ) -> TokenFailure {
+        TokenFailure { status, error, code, message }
+    }
+
+    pub fn request(code: u32, message: impl Into<String>) -> TokenFailure {
+        TokenFailure::new(StatusCode::BAD_REQUEST, "invalid_request", code, message.into())
+    }
+
+    /// The secret is none of the key's, or there is no such key: nobody is told which.
+    pub fn client(name: &str) -> TokenFailure {
+        let message = format!(
+            "Invalid client secret provided: there is no key of the name '{}' with that value.",
+            Excerpt(name)
+        );
+        TokenFailure::new(StatusCode::UNAUTHORIZED, "invalid_client", 7000215, message)
+    }
+}
+
+impl IntoResponse for TokenFailure {
+    fn into_response(self) -> Response {
+        let now = jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M:%SZ").to_string();
+        let [trace, correlation] = [(); 2].map(|()| Uuid::new_v4().to_string());
+        let description = format!(
+            "AADSTS{}: {} Trace ID: {trace} Correlation ID: {correlation} Timestamp: {now}",
+            self.code, self.message
+        );
+        let body = json!({
+            "error": self.error,
+            "error_description": description,
+            "error_codes": [self.code],
+            "timestamp": now,
+            "trace_id": trace,
+            "correlation_id": correlation,
+        });
+        (self.status, [(CACHE_CONTROL, "no-store")], Json(body)).into_response()
+    }
+}
+
+impl Authority {
+    pub fn new(broker: Broker, access: Access, keys: KeyWatch) -> Authority {
+        Authority { broker, access, keys, read: Arc::default() }
+    }
+
+    /// The cluster's key, drawn by whoever needs it first.
+    ///
+    /// # Errors
+    /// While the catalog cannot keep it.
+    pub async fn signing_key(&self) -> Result<Arc<SigningKey>, service::Error> {
+        let documents = self.broker.documents();
+        let kept = match documents.get(SIGNING_KEY) {
+            Some(row) => row.text.0,
+            None => {
+                let drawn = SigningKey::draw().unwrap_or_default();
+                documents.put(SIGNING_KEY, drawn, true).await?.text.0
+            }
+        };
+        let mut read = self.read.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some((text, key)) = read.as_ref()
+            && *text == kept
+        {
+            return Ok(key.clone());
+        }
+        let Some(key) = SigningKey::read(&kept) else {
+            let why = "the key that signs tokens cannot be read";
+            let refusal = domain::Refusal::InvalidOperation { why };
+            return Err(service::Error::new(refusal, ""));
+        };
+        let key = Arc::new(key);
+        *read = Some((kept, key.clone()));
+        Ok(key)
+    }
+
+    /// What is answered to who asks for a token with a key of the configuration or of a namespace (RFC 6749,
+    /// section 4.4).
+    ///
+    /// # Errors
+    /// [`TokenFailure`]; the inner one: the catalog cannot be asked.
+    pub async fn issue(
+        &self,
+        asked: &TokenRequest<'_>,
+        tenant: Uuid,
+    ) -> Result<Result<Response, TokenFailure>, service::Error> {
+        let Some(audience) = audience(asked.audience, asked.base) else {
+            let message = format!(
+                "The resource principal named '{}' was not found in the tenant: tokens are for {} and \
+                 {MANAGEMENT}.",
+                Excerpt(asked.audience),
+                asked.base
+            );
+            let status = StatusCode::BAD_REQUEST;
+            return Ok(Err(TokenFailure::new(status, "invalid_resource", 500011, message)));
+        };
+        let Some(namespace) = self.owner(asked.client_id, asked.client_secret) else {
+            return Ok(Err(TokenFailure::client(asked.client_id)));
+        };
+        let key = self.signing_key().await?;
+        let (now_s, name, tenant) = (now_s(), asked.client_id.to_owned(), tenant.to_string());
+        let version = if asked.is_v2 { "v2.0" } else { "" };
+        let claims = Claims {
+            iss: format!("{}/{tenant}/{version}", asked.base),
+            aud: audience.to_owned(),
+            iat: now_s,
+            nbf: now_s - EARLY_S,
+            exp: now_s + LASTS_S,
+            sub: name.clone(),
+            oid: name.clone(),
+            appid: name,
+            tid: tenant,
+            ver: if asked.is_v2 { "2.0" } else { "1.0" }.to_owned(),
+            tag: key.tag(namespace.as_str(), asked.client_id, asked.client_secret),
+            namespace: namespace.as_str().to_owned(),
+        };
+        let Some(token) = key.sign(&claims) else {
+            return Ok(Err(TokenFailure::request(90033, "No token can be signed now.")));
+        };
+        let lasts_s = claims.exp - now_s;
+        let mut body = json!({
+            "token_type": "Bearer",
+            "access_token": token,
+            "expires_in": lasts_s,
+            "ext_expires_in": lasts_s,
+        });
+        if !asked.is_v2 {
+            // As its first version has it: numbers are texts.
+            let told = [
+                ("expires_in", lasts_s.to_string()),
+                ("ext_expires_in", lasts_s.to_string()),
+                ("expires_on", claims.exp.to_string()),
+                ("not_before", claims.nbf.to_string()),
+                ("resource", audience.to_owned()),
+            ];
+            for (name, text) in told {
+                body[name] = json!(text);
+            }
+        }
+        Ok(Ok(([(CACHE_CONTROL, "no-store")], Json(body)).into_response()))
+    }
+
+    /// Whose key it is: the default namespace's or the cluster's, or else another namespace's. `None`: it is none.
+    fn owner(&self, name: &str, key: &str) -> Option<Namespace> {
+        if self.access.is_anyone() {
+            return Some(Namespace::DEFAULT);
+        }
+        if self.keys.access(&Namespace::DEFAULT).login(name, key).is_some() {
+            return Some(Namespace::DEFAULT);
+        }
+        let rows = self.broker.namespaces().list().into_iter().map(|info| info.row);
+        let mut of_name = rows.filter(|row| {
+            row.is_ready() && row.authorization_rules.iter().any(|rule| rule.name == name)
+        });
+        of_name.find_map(|row| {
+            let namespace = Namespace::named(&row.name).ok()?;
+            self.keys.access(&namespace).login(name, key).map(|_| namespace)
+        })
+    }
+
+    /// What a token for Resource Manager is good for now.
+    ///
+    /// # Errors
+    /// [`Flaw`]; the outer one: the catalog cannot be asked.
+    pub async fn verify(
+        &self,
+        token: &str,
+        tenant: Uuid,
+    ) -> Result<Result<Proven, Flaw>, service::Error> {
+        let key = self.signing_key().await?;
+        let claims = match key.verify(token, now_s()) {
+            Ok(claims) => claims,
+            Err(flaw) => return Ok(Err(flaw)),
+        };
+        let is_meant = claims.tid == tenant.to_string() && claims.aud == MANAGEMENT;
+        let namespace = Namespace::named(&claims.namespace).ok();
+        let Some(namespace) = namespace.filter(|_| is_meant) else {
+            return Ok(Err(Flaw::Signature));
+        };
+        let is_it = |value: &str| {
+            // Tags are as good as random to who has no key: how far two agree tells nothing.
+            key.tag(namespace.as_str(), &claims.sub, value) == claims.tag
+        };
+        let access = match self.access.is_anyone() {
+            true => self.access.clone(),
+            false => self.keys.access(&namespace),
+        };
+        let grant = access.recognised(&claims.sub, is_it, claims.exp);
+        Ok(grant.map(|grant| Proven { grant, namespace, name: claims.sub }).ok_or(Flaw::Signature))
+    }
+}
+
+/// Tokens run out by the wall clock, whatever the cluster's time was moved to (ERR-25).
+pub(crate) fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs())
+}
+
+/// What a token is for, of a scope or a resource; `None`: nothing of ours. `base`: the address that was asked, which is
+/// Resource Manager's too.
+fn audience(asked: &str, base: &str) -> Option<&'static str> {
+    let resource = asked.strip_suffix("/.default").unwrap_or(asked).trim_end_matches('/');
+    let names = [MANAGEMENT, MANAGEMENT_OF_OLD, base];
+    names.iter().any(|name| name.eq_ignore_ascii_case(resource)).then_some(MANAGEMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_for_what_is_here() {
+        const BASE: &str = "https://localhost:5300";
+        for (asked, is_ours) in [
+            ("https://localhost:5300/.default", true),
+            // Of a resource that ends with a slash, as scopes are made of it.
+            ("https://localhost:5300//.default", true),
+            ("https://LOCALHOST:5300", true),
+            ("https://management.azure.com/", true),
+            ("https://management.core.windows.net//.default", true),
+            ("https://graph.microsoft.com/.default", false),
+            ("https://localhost:5301/.default", false),
+            ("", false),
+        ] {
+            assert_eq!(audience(asked, BASE).is_some(), is_ours, "{asked}");
+        }
+    }
+}
