@@ -293,8 +293,8 @@ choice!(CatalogCommand {
     35 => CreateNamespaceOf { request, new },
     36 => ChangeProfile { request, name, profile },
     37 => SettleProfile { request, name, profile, fits },
-    40 => PutDocument { name, text, is_new },
-    41 => RemoveDocument { name },
+    50 => PutDocument { name, text, is_new },
+    51 => RemoveDocument { name },
 });
 record!(NewNamespace { name, profile, auto_delete_on_idle, authorization_rules });
 record!(NodeRow { peer_address, grpc_address, http_address });

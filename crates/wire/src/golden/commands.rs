@@ -444,11 +444,11 @@ fn commands() {
                 text: DocumentText("{}".into()),
                 is_new: true,
             }),
-            "0f280474616773027b7d01",
+            "0f320474616773027b7d01",
         ),
         (
             Command::Catalog(CatalogCommand::RemoveDocument { name: "tags".into() }),
-            "0f290474616773",
+            "0f330474616773",
         ),
         (
             Command::Catalog(CatalogCommand::Join {
