@@ -6,7 +6,10 @@ use auth::Key;
 use axum::http::header::{LOCATION as LOCATION_HEADER, RETRY_AFTER};
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
-use domain::{AccessRights, AuthorizationRule, Namespace, NamespaceRow, Profile, Timestamp};
+use domain::{
+    AccessRights, AuthorizationRule, Namespace, NamespaceRow, NewNamespace, Profile, Span,
+    Timestamp,
+};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -433,7 +436,13 @@ async fn put(ask: &Ask<'_>, group: &str, name: &str) -> Answer {
         ..AuthorizationRule::default()
     };
     let profile = body.sku.unwrap_or_default().name.profile();
-    let created = ask.broker.namespaces().create(name, profile, vec![root], None).await?;
+    let new = NewNamespace {
+        name: name.to_owned(),
+        profile,
+        auto_delete_on_idle: Span::MAX,
+        authorization_rules: vec![root],
+    };
+    let created = ask.broker.namespaces().create(new, None).await?;
     let NamespaceInfo { row, .. } = created;
     kept.request = row.request;
     kept.put(ask, &row.name).await?;

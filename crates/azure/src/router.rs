@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use domain::{Excerpt, Namespace};
+use domain::{DEFAULT_NAMESPACE, Excerpt, Namespace};
 use limits::{Exceeded, MANAGEMENT_CREDITS, Slot};
 use service::{Broker, KeyWatch, Listed};
 use uuid::Uuid;
@@ -358,7 +358,7 @@ impl Visit<'_> {
     /// Counts what is asked for (QUOTA-34); or it is not done, as it is too much.
     fn charge(&self, principal: &Principal) -> Result<(), Exceeded> {
         let Some(slot) = &self.visitor.slot else { return Ok(()) };
-        slot.party(principal)?.ask(MANAGEMENT_CREDITS)
+        slot.party(principal, DEFAULT_NAMESPACE)?.ask(MANAGEMENT_CREDITS)
     }
 
     fn check_version(&self, uri: &Uri) -> Result<(), Failure> {

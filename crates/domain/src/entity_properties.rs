@@ -7,7 +7,7 @@ mod table;
 
 pub use patch::Patch;
 pub use property::{
-    Described, EntityProperty, Field, Lens, Mutability, PropertyType, PropertyValue,
+    Described, EntityProperty, Field, Lens, Mutability, PropertyType, PropertyValue, Tiered,
 };
 pub use table::PROPERTIES;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Described, EntityProperty, PropertyValue};
+use super::{Described, EntityProperty, PropertyValue, Tiered};
 use crate::ProfileLimits;
 
 /// The properties that a client gives of an entity. At creation the others stand at their defaults,
@@ -55,16 +55,16 @@ impl<P: Described> Patch<P> {
     /// The same in a namespace of a profile, which has defaults of its own (QUOTA-5, TTL-6).
     pub fn created_in(&self, limits: &ProfileLimits) -> P {
         let mut created = self.created();
-        let defaults = [
-            ("max_message_size_kilobytes", PropertyValue::Number(limits.message_kilobytes_default)),
-            ("default_ttl", PropertyValue::Duration(limits.default_ttl_max)),
-        ];
-        for (name, value) in defaults {
-            let mut all = EntityProperty::all_of(P::KIND);
-            let property = all.find(|property| property.name == name);
-            if let Some(property) = property.filter(|_| !self.given.contains(name)) {
-                property.set(&mut created, value);
-            }
+        let is_said = |property: &&EntityProperty| self.given.contains(property.name);
+        for property in EntityProperty::all_of(P::KIND).filter(|it| !is_said(it)) {
+            let default = match property.tiered {
+                Tiered::MessageSize => PropertyValue::Number(limits.message_kilobytes_default),
+                Tiered::TimeToLive => PropertyValue::Duration(limits.default_ttl_max),
+                Tiered::Not | Tiered::Feature | Tiered::Partitioning | Tiered::EntitySize => {
+                    continue;
+                }
+            };
+            property.set(&mut created, default);
         }
         created
     }

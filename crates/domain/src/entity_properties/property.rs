@@ -20,6 +20,7 @@ pub struct EntityProperty {
     pub label: &'static str,
     pub of: PropertyType,
     pub mutability: Mutability,
+    pub tiered: Tiered,
     /// What it does, as a sentence without its end; `{entity}` stands for the entity's kind. See
     /// [`EntityProperty::help`].
     pub help: &'static str,
@@ -71,6 +72,23 @@ pub enum Mutability {
     Always,
     /// ENT-5: it is told at creation; and why an update is refused.
     Never(fn(EntityKind) -> &'static str),
+}
+
+/// In what way profiles differ about a property (QUOTA-0).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tiered {
+    /// In none.
+    Not,
+    /// QUOTA-35: some have nothing of it, and so it cannot be set.
+    Feature,
+    /// PART-1.
+    Partitioning,
+    /// QUOTA-1.
+    EntitySize,
+    /// QUOTA-5.
+    MessageSize,
+    /// TTL-6.
+    TimeToLive,
 }
 
 /// A value of any property.

@@ -3,7 +3,7 @@
 
 use crate::{
     Described, EntityKind, EntityProperty, Namespace, Profile, ProfileLimits, PropertyValue,
-    Refusal, Span,
+    Refusal, Span, Tiered,
 };
 
 /// QUOTA-1, PART-1: a partitioned entity may be told what one tells, all its partitions together.
@@ -126,35 +126,27 @@ fn misfit<P: Described>(
     property: &EntityProperty,
     of: &P,
 ) -> Option<Misfit> {
-    let is_partitioned = || {
-        let mut all = EntityProperty::all_of(P::KIND);
-        let flag = all.find(|property| property.name == "enable_partitioning");
-        flag.and_then(|flag| flag.get(of)) == Some(PropertyValue::Flag(true))
-    };
-    match (property.name, property.get(of)?) {
-        ("requires_session" | "requires_duplicate_detection", PropertyValue::Flag(true))
-        | ("forward_to" | "forward_dead_letters_to", PropertyValue::Destination(Some(_))) => {
-            (!limits.has_all_features).then_some(Misfit::NotSet)
+    let value = property.get(of)?;
+    match property.tiered {
+        Tiered::Not => None,
+        Tiered::Feature => (!limits.has_all_features && is_set(&value)).then_some(Misfit::NotSet),
+        Tiered::Partitioning => {
+            (!limits.takes_partitioned && is_set(&value)).then_some(Misfit::NotSet)
         }
-        ("auto_delete_on_idle", PropertyValue::Duration(idle)) if idle < Span::MAX => {
-            (!limits.has_all_features).then_some(Misfit::NotSet)
-        }
-        ("enable_partitioning", PropertyValue::Flag(true)) => {
-            (!limits.takes_partitioned).then_some(Misfit::NotSet)
-        }
-        ("max_size_megabytes", PropertyValue::Number(megabytes)) => {
-            let partitions = if is_partitioned() { PARTITIONS } else { 1 };
+        Tiered::EntitySize => {
+            let partitions = if is_partitioned(of) { PARTITIONS } else { 1 };
             let max = limits.entity_megabytes_max.saturating_mul(partitions);
-            (megabytes > max).then(|| Misfit::NotWithin("1024".to_owned(), max.to_string()))
+            let within = || Misfit::NotWithin("1024".to_owned(), max.to_string());
+            (number(&value) > max).then(within)
         }
-        ("max_message_size_kilobytes", PropertyValue::Number(kilobytes)) => {
-            (kilobytes > limits.message_kilobytes.1).then(|| not_of_messages(limits))
+        Tiered::MessageSize => {
+            (number(&value) > limits.message_kilobytes.1).then(|| not_of_messages(limits))
         }
-        ("default_ttl", PropertyValue::Duration(ttl)) if ttl > limits.default_ttl_max => {
-            let days = limits.default_ttl_max.0 / (24 * 60 * 60 * 1000);
-            Some(Misfit::NotWithin("00:00:01".to_owned(), format!("{days}.00:00:00")))
+        Tiered::TimeToLive => {
+            let max = limits.default_ttl_max;
+            let within = || Misfit::NotWithin("00:00:01".to_owned(), days(max));
+            matches!(value, PropertyValue::Duration(ttl) if ttl > max).then(within)
         }
-        _ => None,
     }
 }
 
@@ -164,12 +156,36 @@ fn message_too_small<P: Described>(
     property: &EntityProperty,
     of: &P,
 ) -> Option<Misfit> {
-    match (property.name, property.get(of)?) {
-        ("max_message_size_kilobytes", PropertyValue::Number(kilobytes)) => {
-            (kilobytes < limits.message_kilobytes.0).then(|| not_of_messages(limits))
-        }
-        _ => None,
+    let is_small = || property.get(of).is_some_and(|it| number(&it) < limits.message_kilobytes.0);
+    (property.tiered == Tiered::MessageSize && is_small()).then(|| not_of_messages(limits))
+}
+
+/// Whether a value asks for something; a duration that is for ever does not.
+fn is_set(value: &PropertyValue) -> bool {
+    match value {
+        PropertyValue::Flag(is_set) => *is_set,
+        PropertyValue::Destination(to) => to.is_some(),
+        PropertyValue::Duration(span) => *span < Span::MAX,
+        PropertyValue::Number(_)
+        | PropertyValue::Text(_)
+        | PropertyValue::Status(_)
+        | PropertyValue::AuthorizationRules(_) => false,
     }
+}
+
+fn is_partitioned<P: Described>(of: &P) -> bool {
+    let mut all = EntityProperty::all_of(P::KIND);
+    let flag = all.find(|property| property.tiered == Tiered::Partitioning);
+    flag.and_then(|flag| flag.get(of)).is_some_and(|value| is_set(&value))
+}
+
+fn number(value: &PropertyValue) -> u32 {
+    if let PropertyValue::Number(number) = value { *number } else { 0 }
+}
+
+/// As the service writes a duration of whole days.
+fn days(span: Span) -> String {
+    format!("{}.00:00:00", span.0 / (24 * 60 * 60 * 1000))
 }
 
 /// Where there is nothing to choose, the service says that the property cannot be set.
