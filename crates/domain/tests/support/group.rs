@@ -279,6 +279,7 @@ fn matches(key: &Key, row: &Row) -> bool {
         Key::FaultRules => matches!(row, Row::FaultRules(_)),
         Key::EndedCreations(_) => matches!(row, Row::EndedCreations(_)),
         Key::Namespace(_) => matches!(row, Row::Namespace(_)),
+        Key::Document(_) => matches!(row, Row::Document(_)),
     }
 }
 
