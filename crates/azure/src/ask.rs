@@ -5,8 +5,9 @@ use axum::Json;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::{Map, Value, json};
 use service::Broker;
 use uuid::Uuid;
 
@@ -38,6 +39,23 @@ pub(crate) struct Ask<'a> {
     pub body: Bytes,
 }
 
+/// What is said of a resource whose properties are read by a table. The rest is told and not taken.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ResourceBody {
+    properties: Option<Map<String, Value>>,
+    #[serde(rename = "id")]
+    _id: Option<IgnoredAny>,
+    #[serde(rename = "name")]
+    _name: Option<IgnoredAny>,
+    #[serde(rename = "type")]
+    _type: Option<IgnoredAny>,
+    #[serde(rename = "location")]
+    _location: Option<IgnoredAny>,
+    #[serde(rename = "systemData")]
+    _system_data: Option<IgnoredAny>,
+}
+
 /// The part of a list that is asked for.
 pub(crate) struct Window {
     pub skip: usize,
@@ -56,6 +74,15 @@ impl Ask<'_> {
     /// It says nothing of the kind.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_slice(&self.body).map_err(|error| Failure::unread(&error))
+    }
+
+    /// The properties that the body gives a resource.
+    ///
+    /// # Errors
+    /// As [`Ask::read`].
+    pub fn properties(&self) -> Result<Map<String, Value>, Failure> {
+        let ResourceBody { properties, .. } = self.read()?;
+        Ok(properties.unwrap_or_default())
     }
 
     /// # Errors

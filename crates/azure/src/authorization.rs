@@ -5,8 +5,7 @@ use auth::{Access, Key};
 use axum::http::{Method, StatusCode};
 use domain::{AccessRights, AuthorizationRule, Excerpt};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use service::{Broker, draw_key};
 
 use crate::ask::{Answer, Ask, gone, told};
@@ -16,22 +15,6 @@ use crate::path::Holder;
 
 /// Where no key is asked for, any will do; this is the emulator's.
 const ANY_KEY: &str = "SAS_KEY_VALUE";
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Body {
-    properties: Option<Map<String, Value>>,
-    #[serde(rename = "id")]
-    _id: Option<IgnoredAny>,
-    #[serde(rename = "name")]
-    _name: Option<IgnoredAny>,
-    #[serde(rename = "type")]
-    _type: Option<IgnoredAny>,
-    #[serde(rename = "location")]
-    _location: Option<IgnoredAny>,
-    #[serde(rename = "systemData")]
-    _system_data: Option<IgnoredAny>,
-}
 
 #[derive(Clone, Copy, Deserialize)]
 enum KeyType {
@@ -108,8 +91,8 @@ impl Rules<'_> {
 
     async fn put(&self, name: &str) -> Answer {
         self.check_changeable()?;
-        let Body { properties, .. } = self.ask.read()?;
-        let rights = definitions::resource_body::read_rights(&properties.unwrap_or_default());
+        let properties = self.ask.properties()?;
+        let rights = definitions::resource_body::read_rights(&properties);
         let rights: AccessRights = rights.map_err(|why| Failure::bad(format!("{why}.")))?;
         let mut rules = self.all().await?;
         match rules.iter_mut().find(|rule| rule.name.eq_ignore_ascii_case(name)) {

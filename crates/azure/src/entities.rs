@@ -7,32 +7,12 @@ use domain::{
     QueueProperties, Refusal, Specifics, SubscriptionProperties, TopicProperties,
     split_subscription_path, validate,
 };
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use service::{Broker, Listed, PAGE_MAX, QueueInfo};
 
 use crate::ask::{Answer, Ask, gone, told};
 use crate::failure::Failure;
 use crate::namespaces::{Place, instant};
-
-/// What is said of an entity: its properties are read by their table.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Body {
-    #[serde(default)]
-    properties: Option<Map<String, Value>>,
-    #[serde(rename = "id")]
-    _id: Option<IgnoredAny>,
-    #[serde(rename = "name")]
-    _name: Option<IgnoredAny>,
-    #[serde(rename = "type")]
-    _type: Option<IgnoredAny>,
-    #[serde(rename = "location")]
-    _location: Option<IgnoredAny>,
-    #[serde(rename = "systemData")]
-    _system_data: Option<IgnoredAny>,
-}
 
 /// The entities of a namespace.
 pub(crate) struct Entities<'a> {
@@ -151,8 +131,8 @@ impl Entities<'_> {
     }
 
     fn read<P: Described>(&self) -> Result<Patch<P>, Failure> {
-        let Body { properties, .. } = self.ask.read()?;
-        resource_body::read(&properties.unwrap_or_default()).map_err(|problems| {
+        let properties = self.ask.properties()?;
+        resource_body::read(&properties).map_err(|problems| {
             let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
             Failure::bad(format!("{}.", told.join("; ")))
         })

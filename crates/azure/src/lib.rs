@@ -18,6 +18,7 @@ mod discovery;
 
 mod ask;
 mod caller;
+mod right;
 
 mod authorization;
 mod entities;

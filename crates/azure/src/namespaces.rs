@@ -91,12 +91,12 @@ impl Default for Kept {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Body {
+struct NamespaceBody {
     location: Option<String>,
     tags: Option<Tags>,
     sku: Option<Sku>,
     identity: Option<Identity>,
-    properties: Option<Properties>,
+    properties: Option<NamespaceProperties>,
     #[serde(rename = "id")]
     _id: Option<IgnoredAny>,
     #[serde(rename = "name")]
@@ -114,7 +114,7 @@ struct Identity {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Properties {
+struct NamespaceProperties {
     zone_redundant: Option<bool>,
     minimum_tls_version: Option<String>,
     premium_messaging_partitions: Option<u32>,
@@ -140,7 +140,7 @@ struct Properties {
     _metric_id: Option<IgnoredAny>,
 }
 
-impl Properties {
+impl NamespaceProperties {
     /// What means nothing here, where it would change what the namespace does.
     ///
     /// # Errors
@@ -203,7 +203,7 @@ impl Kept {
     }
 
     /// What a body says of it.
-    fn change(&mut self, body: &Body) -> Result<(), Failure> {
+    fn change(&mut self, body: &NamespaceBody) -> Result<(), Failure> {
         if let Some(identity) = &body.identity
             && identity.r#type.as_deref().is_some_and(|kind| !kind.eq_ignore_ascii_case("None"))
         {
@@ -423,7 +423,7 @@ async fn put(ask: &Ask<'_>, group: &str, name: &str) -> Answer {
     if let Some(why) = unavailable(name) {
         return Err(Failure::bad(why));
     }
-    let body: Body = ask.read()?;
+    let body: NamespaceBody = ask.read()?;
     let mut kept = Kept { group: group.name.clone(), ..Kept::default() };
     kept.location = match &body.location {
         Some(written) => groups::location(Some(written)),
@@ -450,7 +450,7 @@ async fn put(ask: &Ask<'_>, group: &str, name: &str) -> Answer {
 }
 
 async fn update(ask: &Ask<'_>, place: Place) -> Answer {
-    let body: Body = ask.read()?;
+    let body: NamespaceBody = ask.read()?;
     let mut kept = place.kept.clone();
     if let Some(written) = body.location.as_deref()
         && groups::location(Some(written)) != kept.location

@@ -11,7 +11,7 @@ use crate::namespaces::Place;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Body {
+struct RuleSetBody {
     #[serde(default)]
     properties: RuleSet,
     #[serde(rename = "id")]
@@ -52,7 +52,7 @@ pub(crate) fn list(ask: &Ask<'_>, place: &Place) -> Answer {
 }
 
 async fn put(ask: &Ask<'_>, mut place: Place) -> Answer {
-    let Body { properties: set, .. } = ask.read()?;
+    let RuleSetBody { properties: set, .. } = ask.read()?;
     let is_other = |said: &Option<String>, known: &str| {
         said.as_ref().is_some_and(|said| !said.eq_ignore_ascii_case(known))
     };

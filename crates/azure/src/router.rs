@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use audit::{Action, Outcome, Protocol, Refused, Trail};
+use audit::{Outcome, Protocol, Refused, Trail};
 use auth::{Denied, Principal, TokenError};
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -23,13 +23,14 @@ use uuid::Uuid;
 use crate::ask::{Answer, Ask};
 use crate::authority::{Authority, Proven, TokenFailure, TokenRequest};
 use crate::authorization::Rules;
-use crate::caller::{Caller, Taken};
+use crate::caller::Caller;
 use crate::config::Config;
 use crate::discovery;
 use crate::entities::Entities;
 use crate::failure::Failure;
 use crate::namespaces::{self, Place};
 use crate::path::{Part, Target, Within, api_version, target};
+use crate::right::{action_name, audited, taken};
 use crate::rules::SubscriptionRules;
 use crate::signing::Flaw;
 use crate::{groups, network, subscriptions};
@@ -281,7 +282,7 @@ impl Visit<'_> {
         self.charge(caller.principal()).map_err(|exceeded| Failure::exceeded(&exceeded))?;
         self.check_version(&parts.uri)?;
         let (method, path) = (&parts.method, parts.uri.path());
-        let taken = taken(self.target, method)?;
+        let taken = taken(self.target, method);
         if !caller.may(&taken) {
             let (failure, denied) = caller.refused(&taken, &action_name(self.target, method), path);
             let told = Told { visitor: self.visitor, path, method: method.as_str() };
@@ -382,147 +383,6 @@ impl Visit<'_> {
                 ),
             )),
         }
-    }
-}
-
-/// What it takes.
-///
-/// # Errors
-/// There can be no such namespace.
-fn taken(target: &Target, method: &Method) -> Result<Taken, Failure> {
-    let reads = matches!(*method, Method::GET | Method::HEAD);
-    Ok(match target {
-        Target::Within { what, .. } => match what {
-            Within::Group { .. } if !reads => Taken::Operate,
-            Within::Namespace { name, part, .. } => {
-                let Ok(namespace) = Namespace::named(name) else {
-                    // Nothing is there for whoever asks.
-                    return Ok(if reads { Taken::Token } else { Taken::Operate });
-                };
-                match part {
-                    // What is not there yet nobody manages.
-                    Part::Itself if matches!(*method, Method::PUT | Method::DELETE) => {
-                        Taken::Operate
-                    }
-                    part => Taken::Manage { namespace, entity: part.entity().to_owned() },
-                }
-            }
-            Within::Subscription
-            | Within::Locations
-            | Within::Providers
-            | Within::Provider { .. }
-            | Within::Registration { .. }
-            | Within::Groups
-            | Within::Group { .. }
-            | Within::Resources { .. }
-            | Within::NameCheck
-            | Within::Deletion { .. }
-            | Within::Namespaces { .. }
-            | Within::Absent { .. } => Taken::Token,
-        },
-        _ => Taken::Token,
-    })
-}
-
-/// What is asked for, in Azure's words.
-fn action_name(target: &Target, method: &Method) -> String {
-    let kind = match target {
-        Target::Within { what: Within::Group { .. }, .. } => {
-            "Microsoft.Resources/subscriptions/resourceGroups".to_owned()
-        }
-        Target::Within { what: Within::Namespace { part, .. }, .. } => {
-            let below = match part {
-                Part::Queues | Part::Queue { .. } => "/queues",
-                Part::Topics | Part::Topic { .. } => "/topics",
-                Part::Subscriptions { .. } | Part::Subscription { .. } => "/topics/subscriptions",
-                Part::Rules { .. } | Part::Rule { .. } => "/topics/subscriptions/rules",
-                Part::AuthorizationRules { .. } | Part::AuthorizationRule { .. } => {
-                    "/authorizationRules"
-                }
-                Part::ListKeys { .. } => "/authorizationRules/listKeys",
-                Part::RegenerateKeys { .. } => "/authorizationRules/regenerateKeys",
-                Part::NetworkRuleSets | Part::NetworkRuleSet => "/networkRuleSets",
-                Part::Itself | Part::AbsentList | Part::Absent { .. } => "",
-            };
-            format!("Microsoft.ServiceBus/namespaces{below}")
-        }
-        _ => "Microsoft.Resources/subscriptions".to_owned(),
-    };
-    let verb = match *method {
-        Method::GET | Method::HEAD => "read",
-        Method::DELETE => "delete",
-        Method::POST => "action",
-        _ => "write",
-    };
-    format!("{kind}/{verb}")
-}
-
-/// What the audit is told of, where, and of which object.
-fn audited(target: &Target, method: &Method) -> Option<(Action, Namespace, String)> {
-    let Target::Within { what, .. } = target else { return None };
-    let changed = |put: Action, delete: Action| match *method {
-        Method::PUT | Method::PATCH => Some(put),
-        Method::DELETE => Some(delete),
-        _ => None,
-    };
-    match what {
-        Within::Group { name } => {
-            let action = changed(Action::GroupPut, Action::GroupDelete)?;
-            Some((action, Namespace::DEFAULT, name.clone()))
-        }
-        Within::Namespace { name, part, .. } => {
-            let namespace = Namespace::named(name).ok()?;
-            let (action, object) = match part {
-                Part::Itself => {
-                    let (put, delete) = (Action::NamespaceCreate, Action::NamespaceDelete);
-                    let put = if *method == Method::PATCH { Action::NamespaceUpdate } else { put };
-                    let action = changed(put, delete)?;
-                    return Some((action, Namespace::DEFAULT, name.clone()));
-                }
-                Part::Queue { name } | Part::Topic { name } => {
-                    (changed(Action::EntityCreate, Action::EntityDelete)?, name.clone())
-                }
-                Part::Subscription { topic, name } => {
-                    let path = domain::subscription_path(topic, name);
-                    (changed(Action::EntityCreate, Action::EntityDelete)?, path)
-                }
-                Part::Rule { topic, subscription, name } => {
-                    let of = domain::subscription_path(topic, subscription);
-                    (changed(Action::RulePut, Action::RuleDelete)?, format!("{of}/rules/{name}"))
-                }
-                Part::RegenerateKeys { of, .. } if *method == Method::POST => {
-                    return Some(of_holder(of.entity(), name, namespace));
-                }
-                Part::AuthorizationRule { of, .. } => {
-                    changed(Action::EntityUpdate, Action::EntityUpdate)?;
-                    return Some(of_holder(of.entity(), name, namespace));
-                }
-                Part::NetworkRuleSet => {
-                    changed(Action::NamespaceUpdate, Action::NamespaceUpdate)?;
-                    return Some((Action::NamespaceUpdate, Namespace::DEFAULT, name.clone()));
-                }
-                Part::AuthorizationRules { .. }
-                | Part::ListKeys { .. }
-                | Part::RegenerateKeys { .. }
-                | Part::NetworkRuleSets
-                | Part::Queues
-                | Part::Topics
-                | Part::Subscriptions { .. }
-                | Part::Rules { .. }
-                | Part::AbsentList
-                | Part::Absent { .. } => return None,
-            };
-            Some((action, namespace, object))
-        }
-        _ => None,
-    }
-}
-
-/// Rules and keys of an entity, or of a namespace.
-fn of_holder(entity: &str, name: &str, namespace: Namespace) -> (Action, Namespace, String) {
-    match entity {
-        "" => (Action::NamespaceUpdate, Namespace::DEFAULT, name.to_owned()),
-        entity => (Action::EntityUpdate, namespace, entity.to_owned()),
     }
 }
 

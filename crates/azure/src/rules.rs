@@ -3,32 +3,13 @@
 use axum::http::Method;
 use definitions::resource_body;
 use domain::{NewRule, RuleRow};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use service::Broker;
 
 use crate::ask::{Answer, Ask, gone, told};
 use crate::entities::{found, segment};
 use crate::failure::Failure;
 use crate::namespaces::Place;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Body {
-    #[serde(default)]
-    properties: Option<Map<String, Value>>,
-    #[serde(rename = "id")]
-    _id: Option<IgnoredAny>,
-    #[serde(rename = "name")]
-    _name: Option<IgnoredAny>,
-    #[serde(rename = "type")]
-    _type: Option<IgnoredAny>,
-    #[serde(rename = "location")]
-    _location: Option<IgnoredAny>,
-    #[serde(rename = "systemData")]
-    _system_data: Option<IgnoredAny>,
-}
 
 /// The rules of a subscription.
 pub(crate) struct SubscriptionRules<'a> {
@@ -59,8 +40,8 @@ impl SubscriptionRules<'_> {
         match *self.ask.method {
             Method::GET => told(self.shown(rules.get(topic, subscription, name).await?)),
             Method::PUT => {
-                let Body { properties, .. } = self.ask.read()?;
-                let rule = resource_body::read_rule(name, &properties.unwrap_or_default());
+                let properties = self.ask.properties()?;
+                let rule = resource_body::read_rule(name, &properties);
                 let rule: NewRule = rule.map_err(|why| Failure::bad(format!("{why}.")))?;
                 let is_there = found(rules.get(topic, subscription, name).await)?.is_some();
                 rules.put(topic, subscription, rule, is_there).await?;

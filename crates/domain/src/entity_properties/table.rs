@@ -2,10 +2,8 @@
 //! flags and what it shows, an emulator's file and the reference page are made from it; the rows' and
 //! the native API's binary forms are fixed, and a test holds them complete.
 
-use crate::{
-    super, AUTHORIZATION_RULES_MAX, EntityKind, EntityProperty, Field, IDLE_MIN, Mutability,
-    PropertyType, Span, Tiered, USER_METADATA_CHARS_MAX, property,
-};
+use super::property::{EntityProperty, Field, Mutability, PropertyType, Tiered};
+use crate::{AUTHORIZATION_RULES_MAX, EntityKind, IDLE_MIN, Span, USER_METADATA_CHARS_MAX};
 
 /// The field of this name, in the descriptions of these kinds of entities.
 macro_rules! field {

@@ -280,6 +280,7 @@ fn matches(key: &Key, row: &Row) -> bool {
         Key::EndedCreations(_) => matches!(row, Row::EndedCreations(_)),
         Key::Namespace(_) => matches!(row, Row::Namespace(_)),
         Key::NamespaceIdle(_) => matches!(row, Row::NamespaceIdle(_)),
+        Key::Document(_) => matches!(row, Row::Document(_)),
     }
 }
 

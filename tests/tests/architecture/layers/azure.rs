@@ -10,6 +10,7 @@ pub const LAYERS: &[Layer] = &[
     (&["authority"], &["signing"]),
     (&["discovery"], &["authority"]),
     (&["caller"], &["authority", "failure"]),
+    (&["right"], &["caller", "path"]),
     (&["ask"], &["caller", "config", "failure"]),
     // A group is deleted with its namespaces, and a namespace is in a group.
     (&["groups", "namespaces"], &["ask", "failure"]),
@@ -33,6 +34,7 @@ pub const LAYERS: &[Layer] = &[
             "namespaces",
             "network",
             "path",
+            "right",
             "rules",
             "signing",
             "subscriptions",
