@@ -13,7 +13,7 @@ use serde_json::json;
 use service::{Broker, KeyWatch};
 use uuid::Uuid;
 
-use crate::signing::{Claims, Flaw, SigningKey};
+use crate::signature::{Claims, Flaw, SigningKey};
 
 /// Where the key that signs tokens is kept.
 const SIGNING_KEY: &str = "azure/signing-key";

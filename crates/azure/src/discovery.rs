@@ -66,7 +66,7 @@ pub(crate) fn instances(base: &str, tenant: Uuid) -> Response {
     Json(told).into_response()
 }
 
-/// OpenID Connect Discovery 1.0, section 4.
+/// The document of OpenID Connect Discovery, with what RFC 8414 has beside.
 pub(crate) fn configuration(base: &str, tenant: Uuid, is_v2: bool) -> Response {
     let (version, of_path) = if is_v2 { ("v2.0", "v2.0/") } else { ("", "") };
     let told = json!({

@@ -10,7 +10,7 @@
 mod failure;
 mod path;
 
-mod signing;
+mod signature;
 
 mod authority;
 mod config;

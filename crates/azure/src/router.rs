@@ -32,7 +32,7 @@ use crate::namespaces::{self, Place};
 use crate::path::{Part, Target, Within, api_version, target};
 use crate::right::{action_name, audited, taken};
 use crate::rules::SubscriptionRules;
-use crate::signing::Flaw;
+use crate::signature::Flaw;
 use crate::{groups, network, subscriptions};
 
 /// Of a body, in bytes: fifty tags are the largest that there is.
