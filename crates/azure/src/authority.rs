@@ -55,13 +55,19 @@ pub(crate) struct TokenFailure {
     pub message: String,
 }
 
+/// The signing key, as it was kept and as it signs.
+struct ReadKey {
+    kept: String,
+    key: Arc<SigningKey>,
+}
+
 #[derive(Clone)]
 pub(crate) struct Authority {
     broker: Broker,
     access: Access,
     keys: KeyWatch,
-    /// What was read last, with what was kept.
-    read: Arc<RwLock<Option<(String, Arc<SigningKey>)>>>,
+    /// What was read last.
+    read: Arc<RwLock<Option<ReadKey>>>,
 }
 
 impl TokenFailure {
@@ -127,10 +133,10 @@ impl Authority {
             }
         };
         let mut read = self.read.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some((text, key)) = read.as_ref()
-            && *text == kept
+        if let Some(known) = read.as_ref()
+            && known.kept == kept
         {
-            return Ok(key.clone());
+            return Ok(known.key.clone());
         }
         let Some(key) = SigningKey::read(&kept) else {
             let why = "the key that signs tokens cannot be read";
@@ -138,7 +144,7 @@ impl Authority {
             return Err(service::Error::new(refusal, ""));
         };
         let key = Arc::new(key);
-        *read = Some((kept, key.clone()));
+        *read = Some(ReadKey { kept, key: key.clone() });
         Ok(key)
     }
 

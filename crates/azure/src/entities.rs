@@ -214,10 +214,9 @@ fn replaced<P: Described>(patch: &Patch<P>, old: &P, limits: &ProfileLimits) -> 
     for property in EntityProperty::all_of(P::KIND) {
         let is_fixed = matches!(property.mutability, Mutability::Never(_));
         let is_of_its_own = matches!(property.of, PropertyType::AuthorizationRules(_));
-        if (is_fixed && patch.get(property).is_none()) || is_of_its_own {
-            if let Some(value) = property.get(old) {
-                whole.set(property, value);
-            }
+        let stays = (is_fixed && patch.get(property).is_none()) || is_of_its_own;
+        if let Some(value) = property.get(old).filter(|_| stays) {
+            whole.set(property, value);
         }
     }
     let new = whole.applied_to(P::default());
