@@ -2,8 +2,8 @@
 
 use domain::validate::{InProfile, batch_within};
 use domain::{
-    CatalogCommand, CatalogOutcome, Namespace, NamespaceRow, NewMessage, Outcome, Patch, Profile,
-    QueueProperties, Refusal, Span, SubscriptionProperties, TopicProperties,
+    CatalogCommand, CatalogOutcome, Namespace, NamespaceRow, NewMessage, NewNamespace, Outcome,
+    Patch, Profile, QueueProperties, Refusal, Span, SubscriptionProperties, TopicProperties,
 };
 
 use crate::catalog::{ask, catalog, create, created, deleted};
@@ -20,9 +20,12 @@ fn with(profile: Profile) -> Group {
     let mut group = catalog(2);
     let create = CatalogCommand::CreateNamespaceOf {
         request: REQUEST,
-        name: "n".to_owned(),
-        profile,
-        authorization_rules: Vec::new(),
+        new: NewNamespace {
+            name: "n".to_owned(),
+            profile,
+            auto_delete_on_idle: Span::MAX,
+            authorization_rules: Vec::new(),
+        },
     };
     assert_eq!(row(ask(&mut group, create)).profile, profile);
     group
