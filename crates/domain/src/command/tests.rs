@@ -7,9 +7,9 @@ use crate::Repeat::{DoneAgain, Harmless, Numbered};
 use crate::Requester::{DevelopmentNode, Leader, Node};
 use crate::{
     AcceptSession, Admit, Arrive, Depart, Destination, DocumentText, FireSessions, ForgetArrivals,
-    GroupId, Leave, NodeRow, Operation, Profile, ReceiveSession, ReceiveSessionDeferred,
-    ReleaseSession, RenewSession, ResumeSession, SendVia, SessionId, SessionToken, SetSessionState,
-    Ship, Shipped, SubQueue, Unpark,
+    GroupId, Leave, NewNamespace, NodeRow, Operation, Profile, ReceiveSession,
+    ReceiveSessionDeferred, ReleaseSession, RenewSession, ResumeSession, SendVia, SessionId,
+    SessionToken, SetSessionState, Ship, Shipped, SubQueue, Unpark,
 };
 
 const ENTITY: EntityId = EntityId(7);
