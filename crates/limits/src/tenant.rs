@@ -158,7 +158,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn quota_8_all_nodes_together_grant_what_the_namespace_may_have() {
+    fn quota_41_all_nodes_together_grant_what_the_namespace_may_have() {
         const MAX: u64 = 1_000;
         let (tenants, bank) = ([(); 3].map(|()| Tenants::default()), CreditBank::default());
         for tenants in &tenants {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn quota_8_one_node_alone_grants_all_of_it() {
+    fn quota_41_one_node_alone_grants_all_of_it() {
         const MAX: u64 = 1_000;
         let (tenants, bank) = (Tenants::default(), CreditBank::default());
         tenants.limit(&[("orders".to_owned(), MAX)]);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn quota_8_what_has_no_limit_owes_nothing_and_is_told_to_nobody() {
+    fn quota_41_what_has_no_limit_owes_nothing_and_is_told_to_nobody() {
         let tenants = Tenants::default();
         let (_, held) = tenants.of("orders");
         tenants.limit(&[("orders".to_owned(), 1)]);

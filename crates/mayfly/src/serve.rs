@@ -3,6 +3,7 @@
 pub mod certificate;
 mod client_limits;
 pub mod config;
+mod credits;
 mod disk;
 mod entities;
 mod fault_injection;
@@ -19,7 +20,6 @@ mod recent_log;
 mod reload;
 mod self_report;
 pub mod telemetry;
-mod throttling;
 mod ward;
 
 use std::path::PathBuf;

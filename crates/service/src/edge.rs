@@ -61,7 +61,7 @@ pub use self::members::Joined;
 pub use self::messages::Messages;
 pub(crate) use self::namespace_use::idle_rows;
 pub use self::namespaces::{NamespaceInfo, Namespaces};
-pub(crate) use self::namespaces::{finish_deletion, finish_deletions, last_use};
+pub(crate) use self::namespaces::{ask_for_users, delete_idle, finish_deletions};
 pub(crate) use self::profiles::finish_profile_changes;
 pub use self::receiver::{Next, ReceiveMode, Receiver, Refusals};
 pub use self::restore::Restore;

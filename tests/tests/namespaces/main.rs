@@ -1,11 +1,11 @@
 //! Namespaces on real nodes: what is in one cannot be had from another, whichever way in is taken.
 
+mod credits;
 mod idle;
 mod keys;
 mod lifetime;
 mod passages;
 mod profiles;
-mod throttling;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

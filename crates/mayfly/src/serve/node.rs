@@ -26,11 +26,11 @@ use super::config::{
     Addresses, AuditConfig, ClientCertificates, Config, ListenConfig, PeerTlsFiles, TlsFiles,
     TracingConfig,
 };
+use super::credits::throttle;
 use super::front_ends::{FrontEnds, Ports, Records};
 use super::peer_tls::PeerTls;
 use super::peer_way::PeerWay;
 use super::self_report::OwnReport;
-use super::throttling::throttle;
 use super::{
     ProcessFacts, certificate, disk, fault_injection, handles, join, private, process, telemetry,
 };

@@ -319,11 +319,7 @@ fn entities(rows: &impl Rows, name: &str) -> u32 {
 }
 
 /// NS-6: deletes all that is in a namespace that is to go, and then that. Whoever finds it unfinished goes on.
-pub(crate) async fn finish_deletion(
-    router: &Router,
-    row: &NamespaceRow,
-    deadline: Instant,
-) -> Result<()> {
+async fn finish_deletion(router: &Router, row: &NamespaceRow, deadline: Instant) -> Result<()> {
     let refused = |refusal: Refusal| Error::new(refusal, "");
     let prefix = Namespace::named(&row.name).map_err(refused)?.prefix();
     for kind in [EntityKind::Queue, EntityKind::Topic] {
@@ -356,11 +352,7 @@ async fn delete_entity(router: &Router, row: DirectoryRow, deadline: Instant) ->
 }
 
 /// The last use of any entity of a namespace, by what their groups know, and as IDLE-8 has it.
-pub(crate) async fn last_use(
-    router: &Router,
-    namespace: &Namespace,
-    now: Timestamp,
-) -> Result<Timestamp> {
+async fn last_use(router: &Router, namespace: &Namespace, now: Timestamp) -> Result<Timestamp> {
     let entities = Entities::new(router, namespace);
     let mut last = Timestamp::default();
     for kind in [EntityKind::Queue, EntityKind::Topic, EntityKind::Subscription] {
@@ -398,4 +390,42 @@ pub(crate) async fn finish_deletions(router: &Arc<Router>) -> bool {
         }
     }
     !standing.is_empty()
+}
+
+/// Has all nodes say whether they use it, unless its entities know of a use that none of them told of: a scheduled
+/// message was due (IDLE-8). Whether they were asked.
+pub(crate) async fn ask_for_users(
+    router: &Router,
+    name: &str,
+    row: NamespaceIdleRow,
+    now: Timestamp,
+) -> Result<bool> {
+    let namespace = Namespace::named(name).map_err(|refusal| Error::new(refusal, ""))?;
+    let (request, deadline) = (row.request, router.deadline());
+    let until = last_use(router, &namespace, now).await?;
+    let name = name.to_owned();
+    let command = match until > row.used_until {
+        true => CatalogCommand::UseNamespace { request, name, until },
+        false => CatalogCommand::SealNamespace { request, name },
+    };
+    let is_used = matches!(command, CatalogCommand::UseNamespace { .. });
+    let asked = Catalog::new(router).ask(command, "", deadline).await?;
+    Ok(asked == Outcome::Done && !is_used)
+}
+
+/// NS-10: deletes it, if nobody said that he uses it since all were asked.
+pub(crate) async fn delete_idle(router: &Router, name: &str, row: NamespaceIdleRow) -> Result<()> {
+    let deadline = router.deadline();
+    let (request, name) = (row.request, name.to_owned());
+    let delete = CatalogCommand::DeleteIdleNamespace { request, name };
+    let Outcome::Catalog(CatalogOutcome::Namespace(row)) =
+        Catalog::new(router).ask(delete, "", deadline).await?
+    else {
+        return Ok(()); // Somebody uses it.
+    };
+    let NamespaceRow { name, .. } = &row;
+    let text = format!("namespace '{name}' is deleted: nobody used it for as long as it says");
+    tracing::info!(namespace = %name, reason = "idle", "namespace deleted");
+    router.config.events.tell("namespace.delete", name, text, String::new());
+    finish_deletion(router, &row, deadline).await
 }

@@ -6,16 +6,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use domain::{
-    CatalogCommand, CatalogOutcome, Command, GroupId, Key, Namespace, NamespaceIdleRow,
-    NamespaceRow, Outcome, Row, Rows, SILENCE_MAX, Span, Timestamp,
-};
+use domain::{Command, GroupId, Key, NamespaceIdleRow, Row, Rows, SILENCE_MAX, Span};
 use futures::StreamExt;
 use futures::stream;
 use tokio::time::Instant;
 
-use crate::edge::{Catalog, Router, finish_deletion, idle_rows, last_use};
-use crate::error::Result;
+use crate::edge::{Router, ask_for_users, delete_idle, idle_rows};
 
 /// The catalog's log says something that often, where it has temporary namespaces: else time without a leader could
 /// not be told from time without a word.
@@ -27,13 +23,6 @@ pub(crate) struct IdleNamespaces {
     router: Arc<Router>,
     /// Since when nodes have been asked about a namespace, by its name and the request that created it.
     asked: HashMap<(String, u64), Instant>,
-}
-
-/// What is to be done with one that is due.
-enum Next {
-    Nothing,
-    /// It was asked now who uses it.
-    Asked,
 }
 
 impl IdleNamespaces {
@@ -77,61 +66,23 @@ impl IdleNamespaces {
             let is_asked_long = is_asked_long.map(|since| since.elapsed() >= reattach);
             let router = &self.router;
             async move {
-                let next = match (row.is_sealed, is_asked_long) {
-                    (true, Some(true)) => delete(router, &name, &row).await.map(|()| Next::Nothing),
-                    (true, Some(false)) => Ok(Next::Nothing),
-                    (true, None) | (false, _) => ask(router, &name, &row, now).await,
+                let is_asked = match (row.is_sealed, is_asked_long) {
+                    (true, Some(true)) => delete_idle(router, &name, row).await.map(|()| false),
+                    (true, Some(false)) => Ok(false),
+                    (true, None) | (false, _) => ask_for_users(router, &name, row, now).await,
                 };
-                (name, row.request, next)
+                (name, row.request, is_asked)
             }
         });
         let looked: Vec<_> = stream::iter(looked).buffer_unordered(AT_ONCE_MAX).collect().await;
-        for (name, request, next) in looked {
-            match next {
-                Ok(Next::Asked) => drop(self.asked.insert((name, request), Instant::now())),
-                Ok(Next::Nothing) => (),
+        for (name, request, is_asked) in looked {
+            match is_asked {
+                Ok(true) => drop(self.asked.insert((name, request), Instant::now())),
+                Ok(false) => (),
                 Err(error) => {
                     tracing::debug!(namespace = name, %error, "idle, and not deleted yet")
                 }
             }
         }
     }
-}
-
-/// Has all nodes say whether they use it, unless its entities know of a use that none of them told of: a scheduled
-/// message was due (IDLE-8).
-async fn ask(
-    router: &Arc<Router>,
-    name: &str,
-    row: &NamespaceIdleRow,
-    now: Timestamp,
-) -> Result<Next> {
-    let refused = |refusal| crate::error::Error::new(refusal, name);
-    let namespace = Namespace::named(name).map_err(refused)?;
-    let (request, deadline) = (row.request, router.deadline());
-    let until = last_use(router, &namespace, now).await?;
-    let name = name.to_owned();
-    let command = match until > row.used_until {
-        true => CatalogCommand::UseNamespace { request, name, until },
-        false => CatalogCommand::SealNamespace { request, name },
-    };
-    let is_used = matches!(command, CatalogCommand::UseNamespace { .. });
-    let asked = Catalog::new(router).ask(command, "", deadline).await?;
-    Ok(if asked == Outcome::Done && !is_used { Next::Asked } else { Next::Nothing })
-}
-
-async fn delete(router: &Arc<Router>, name: &str, row: &NamespaceIdleRow) -> Result<()> {
-    let deadline = router.deadline();
-    let (request, name) = (row.request, name.to_owned());
-    let delete = CatalogCommand::DeleteIdleNamespace { request, name };
-    let Outcome::Catalog(CatalogOutcome::Namespace(row)) =
-        Catalog::new(router).ask(delete, "", deadline).await?
-    else {
-        return Ok(()); // Somebody uses it.
-    };
-    let NamespaceRow { name, .. } = &row;
-    let text = format!("namespace '{name}' is deleted: nobody used it for as long as it says");
-    tracing::info!(namespace = %name, reason = "idle", "namespace deleted");
-    router.config.events.tell("namespace.delete", name, text, String::new());
-    finish_deletion(router, &row, deadline).await
 }

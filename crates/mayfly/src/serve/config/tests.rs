@@ -241,7 +241,7 @@ fn what_is_wrong_is_told_with_file_line_and_key() {
         (
             "[nodes]\n",
             "mayfly.toml:1: unknown key 'nodes', expected one of `node`, `listen`, `grpc`, `http`, \
-             `amqp`, `cluster`, `security`, `limits`, `tls`, `storage`, `raft`, `clock`, `idle`, \
+             `azure`, `amqp`, `cluster`, `security`, `limits`, `tls`, `storage`, `raft`, `clock`, `idle`, \
              `transactions`, `message_history`, `metrics`, `tracing`, `log`, `audit`",
         ),
         ("[node]\nid = \"one\"\n", "mayfly.toml:2: id: invalid type: string \"one\", expected u64"),

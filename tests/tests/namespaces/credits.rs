@@ -45,7 +45,7 @@ fn flood(address: &str, host: &str, sent: &Sent) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn quota_8_clients_of_all_nodes_get_what_the_tier_has_and_others_are_not_held_up()
+async fn quota_41_clients_of_all_nodes_get_what_the_tier_has_and_others_are_not_held_up()
 -> anyhow::Result<()> {
     let cluster = Cluster::start(Settings::default()).await?;
     let operator = cluster.client()?;
