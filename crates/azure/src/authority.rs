@@ -128,7 +128,9 @@ impl Authority {
         let kept = match documents.get(SIGNING_KEY) {
             Some(row) => row.text.0,
             None => {
-                let drawn = SigningKey::draw().unwrap_or_default();
+                let Some(drawn) = SigningKey::draw() else {
+                    return Err(no_key("the system has no random numbers to sign tokens with"));
+                };
                 documents.put(SIGNING_KEY, drawn, true).await?.text.0
             }
         };
@@ -139,9 +141,7 @@ impl Authority {
             return Ok(known.key.clone());
         }
         let Some(key) = SigningKey::read(&kept) else {
-            let why = "the key that signs tokens cannot be read";
-            let refusal = domain::Refusal::InvalidOperation { why };
-            return Err(service::Error::new(refusal, ""));
+            return Err(no_key("the key that signs tokens cannot be read"));
         };
         let key = Arc::new(key);
         *read = Some(ReadKey { kept, key: key.clone() });
@@ -262,6 +262,10 @@ impl Authority {
         let grant = access.recognised(&claims.sub, is_it, claims.exp);
         Ok(grant.map(|grant| Proven { grant, namespace, name: claims.sub }).ok_or(Flaw::Signature))
     }
+}
+
+fn no_key(why: &'static str) -> service::Error {
+    service::Error::new(domain::Refusal::InvalidOperation { why }, "")
 }
 
 /// Tokens run out by the wall clock, whatever the cluster's time was moved to (ERR-25).
