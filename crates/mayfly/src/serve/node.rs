@@ -227,7 +227,7 @@ async fn serve(
         tokio::spawn(certificate::keep_fresh(tls.clone(), whom, ends, |_| Ok(())));
     }
     let (stop, stopping) = watch::channel(false);
-    tokio::spawn(throttle(running.broker().clone(), ledger.clone()));
+    let throttling = tokio::spawn(throttle(running.broker().clone(), ledger.clone()));
     let FrontEnds { mut grpc, mut http, mut amqp } = ports.serve(
         config,
         tls.as_ref(),
@@ -254,6 +254,8 @@ async fn serve(
     };
     tracing::info!("{why}; handing leaderships over");
     stop.send_replace(true);
+    // It holds on to the node, whose databases would stay open.
+    throttling.abort();
     end(running, [grpc, http, amqp]).await;
     tracing::info!("ended");
     Ok(())
