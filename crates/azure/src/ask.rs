@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use service::Broker;
 use uuid::Uuid;
 
@@ -39,11 +39,11 @@ pub(crate) struct Ask<'a> {
     pub body: Bytes,
 }
 
-/// What is said of a resource whose properties are read by a table. The rest is told and not taken.
+/// What is said of a resource. The rest is told and not taken.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ResourceBody {
-    properties: Option<Map<String, Value>>,
+struct ResourceBody<P> {
+    properties: Option<P>,
     #[serde(rename = "id")]
     _id: Option<IgnoredAny>,
     #[serde(rename = "name")]
@@ -80,7 +80,7 @@ impl Ask<'_> {
     ///
     /// # Errors
     /// As [`Ask::read`].
-    pub fn properties(&self) -> Result<Map<String, Value>, Failure> {
+    pub fn properties<P: DeserializeOwned + Default>(&self) -> Result<P, Failure> {
         let ResourceBody { properties, .. } = self.read()?;
         Ok(properties.unwrap_or_default())
     }

@@ -222,7 +222,7 @@ impl Authority {
         if self.keys.access(&Namespace::DEFAULT).login(name, key).is_some() {
             return Some(Namespace::DEFAULT);
         }
-        let rows = self.broker.namespaces().list().into_iter().map(|info| info.row);
+        let rows = self.broker.namespaces().rows().into_iter();
         let mut of_name = rows.filter(|row| {
             row.is_ready() && row.authorization_rules.iter().any(|rule| rule.name == name)
         });

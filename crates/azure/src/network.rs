@@ -2,29 +2,11 @@
 
 use axum::http::Method;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use crate::ask::{Answer, Ask, told};
 use crate::failure::Failure;
 use crate::namespaces::Place;
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct RuleSetBody {
-    #[serde(default)]
-    properties: RuleSet,
-    #[serde(rename = "id")]
-    _id: Option<IgnoredAny>,
-    #[serde(rename = "name")]
-    _name: Option<IgnoredAny>,
-    #[serde(rename = "type")]
-    _type: Option<IgnoredAny>,
-    #[serde(rename = "location")]
-    _location: Option<IgnoredAny>,
-    #[serde(rename = "systemData")]
-    _system_data: Option<IgnoredAny>,
-}
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -52,7 +34,7 @@ pub(crate) fn list(ask: &Ask<'_>, place: &Place) -> Answer {
 }
 
 async fn put(ask: &Ask<'_>, mut place: Place) -> Answer {
-    let RuleSetBody { properties: set, .. } = ask.read()?;
+    let set: RuleSet = ask.properties()?;
     let is_other = |said: &Option<String>, known: &str| {
         said.as_ref().is_some_and(|said| !said.eq_ignore_ascii_case(known))
     };

@@ -2,13 +2,12 @@
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::uri::Scheme;
 use axum::middleware::Next;
 use axum::response::Response;
 use azure::Visitor;
 use tower::ServiceExt as _;
 
-use crate::caller::{ConnectionSlot, Peer};
+use crate::caller::{ConnectionSlot, OverTls, Peer};
 
 /// Answers what is for Resource Manager or its authority, where it came over TLS: secrets of clients are in it. Everything
 /// else goes on.
@@ -17,7 +16,8 @@ pub(crate) async fn divert(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let is_tls = request.uri().scheme() == Some(&Scheme::HTTPS);
+    // What the connection is, and not what a client writes before the path.
+    let is_tls = request.extensions().get::<OverTls>().is_some_and(|OverTls(is_tls)| *is_tls);
     let Some(azure) = azure.filter(|_| is_tls && azure::is_for(request.uri())) else {
         return next.run(request).await;
     };

@@ -7,7 +7,6 @@ use domain::GroupId;
 use tokio::time::sleep;
 
 use crate::edge::namespaces::Namespaces;
-use crate::edge::profiles;
 
 /// How soon it is seen that the catalog has come to this node.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -24,7 +23,11 @@ impl Namespaces<'_> {
             }
         };
         loop {
-            hear(profiles::throttled(&local.catalog()));
+            let throttled = self.rows().into_iter().filter_map(|row| {
+                let credits = row.profile.limits().credits_per_second?;
+                Some((row.name, credits))
+            });
+            hear(throttled.collect());
             if !changes.changed().await {
                 return;
             }

@@ -89,8 +89,8 @@ impl<'a> Namespaces<'a> {
         others.map(|row| NamespaceInfo::of(&rows, row)).collect()
     }
 
-    /// As they are written, the default one's where it has one.
-    pub(super) fn rows(self) -> Vec<NamespaceRow> {
+    /// As they are written, without a look at what is in them; the default one's where it has one.
+    pub fn rows(self) -> Vec<NamespaceRow> {
         let rows = self.router.local.catalog();
         let (from, to) = (Key::Namespace(String::new()), Key::Namespace(char::MAX.to_string()));
         let mut found = Vec::new();

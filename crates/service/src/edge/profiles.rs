@@ -1,6 +1,5 @@
 //! Profiles of namespaces (QUOTA-0, QUOTA-40): which one holds, and its change.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use domain::validate::{InProfile, batch_within};
@@ -223,19 +222,4 @@ fn misfit(within: InProfile<'_>, found: &QueueInfo) -> Option<&'static str> {
             within.misfit(&SubscriptionProperties::of(common, specifics))
         }
     }
-}
-
-/// QUOTA-8: namespaces that may ask for so many credits a second.
-pub(crate) fn throttled(rows: &impl Rows) -> Vec<(String, u64)> {
-    let (from, to) = (Key::Namespace(String::new()), Key::Namespace(char::MAX.to_string()));
-    let mut found = Vec::new();
-    rows.scan(&from, &to, &mut |_, row| {
-        if let Row::Namespace(row) = row
-            && let Some(credits) = row.profile.limits().credits_per_second
-        {
-            found.push((row.name, credits));
-        }
-        ControlFlow::Continue(())
-    });
-    found
 }

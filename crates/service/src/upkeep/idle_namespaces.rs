@@ -55,7 +55,14 @@ impl IdleNamespaces {
             let deadline = self.router.deadline();
             drop(self.router.call(GroupId::CATALOG, Command::Beat, deadline).await);
         }
-        let is_due = |(_, row): &(String, NamespaceIdleRow)| row.due(meta.unbroken_since) <= now;
+        // What is decided is the reconciler's to finish.
+        let is_going = |name: &String| {
+            let row = rows.get(&Key::Namespace(name.clone()));
+            matches!(row, Some(Row::Namespace(row)) if !row.is_ready())
+        };
+        let is_due = |(name, row): &(String, NamespaceIdleRow)| {
+            row.due(meta.unbroken_since) <= now && !is_going(name)
+        };
         let due: Vec<_> = temporary.into_iter().filter(is_due).collect();
         self.asked.retain(|(name, request), _| {
             due.iter().any(|(due, row)| due == name && row.request == *request && row.is_sealed)
