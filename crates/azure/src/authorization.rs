@@ -123,7 +123,7 @@ impl Rules<'_> {
         let found = match self.holder {
             Holder::Namespace if self.is_configured() => return Ok(configured(self.ask.access)),
             Holder::Namespace => {
-                let info = self.broker.namespaces().get(self.place.namespace.as_str())?;
+                let info = self.broker.namespaces().get(self.place.namespace.as_str()).await?;
                 return Ok(info.row.authorization_rules);
             }
             Holder::Queue(name) => self.broker.queues().get(name).await?,

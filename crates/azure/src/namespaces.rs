@@ -342,8 +342,11 @@ pub(crate) fn instant(at: Timestamp) -> String {
 /// The default one, and then all others.
 fn all(ask: &Ask<'_>) -> Vec<Place> {
     let namespaces = ask.broker.namespaces();
-    let default = namespaces.get(Namespace::DEFAULT.as_str()).into_iter();
-    default.chain(namespaces.list()).map(|info| Place::of(ask, &info.row)).collect()
+    [namespaces.default_one()]
+        .into_iter()
+        .chain(namespaces.list())
+        .map(|info| Place::of(ask, &info.row))
+        .collect()
 }
 
 /// Those that the caller may see, of a group or of all.

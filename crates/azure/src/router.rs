@@ -90,6 +90,9 @@ async fn answer(State(azure): State<Azure>, request: Request) -> Response {
             Failure::new(status, "ServiceUnavailable", "This node does not know its cluster yet.");
         return failure.after_s(1).into_response();
     };
+    if let Err(error) = azure.broker.namespaces().caught_up().await {
+        return Failure::from(error).into_response();
+    }
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
     let host = host.map(str::to_owned).or(request.uri().authority().map(ToString::to_string));
     let host = host.unwrap_or_else(|| "localhost".to_owned());

@@ -109,7 +109,7 @@ impl Cluster for ClusterService {
         &self,
         request: Request<v1::JoinRequest>,
     ) -> Result<Response<v1::AddNodeResponse>, Status> {
-        let visitor = self.door.visitor(&request);
+        let visitor = self.door.visitor(&request).await;
         let v1::JoinRequest { node, token_id: token, secret, request, feature_level } =
             request.into_inner();
         let who = joining(node.as_ref());

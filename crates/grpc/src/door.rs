@@ -79,7 +79,7 @@ impl Door {
         Door { broker, access, trail, keys }
     }
 
-    pub fn visitor<T>(&self, request: &Request<T>) -> Visitor {
+    pub async fn visitor<T>(&self, request: &Request<T>) -> Visitor {
         let Evidence { authorization, .. } = evidence(request);
         let proof = authorization.map(str::to_owned);
         let certified = certified(request).cloned();
@@ -88,11 +88,11 @@ impl Door {
             Some(FromPage) => Protocol::Http,
             None => Protocol::Grpc,
         };
-        let named = request.metadata().get(NAMESPACE).map(|name| {
-            let name = name.to_str().unwrap_or_default();
-            self.broker.namespaces().named(name).map_err(Box::new)
-        });
-        let namespace = named.unwrap_or(Ok(Namespace::DEFAULT));
+        let named = request.metadata().get(NAMESPACE).map(|name| name.to_str().unwrap_or_default());
+        let namespace = match named {
+            Some(name) => self.broker.namespaces().named(name).await.map_err(Box::new),
+            None => Ok(Namespace::DEFAULT),
+        };
         let door = self.clone();
         Visitor { door, proof, certified, peer: peer(request), slot, protocol, namespace }
     }
@@ -108,7 +108,7 @@ impl Door {
         request: Request<M>,
         serve: impl FnOnce(Broker, M) -> F,
     ) -> Result<Response<T>, Status> {
-        let visitor = self.visitor(&request);
+        let visitor = self.visitor(&request).await;
         let asked = request.into_inner();
         let permitted = visitor.permit(&asked).await?;
         let party = visitor.party(&permitted)?;

@@ -206,7 +206,7 @@ impl LocalApi {
     /// His proof is not good.
     pub async fn identify(&self, caller: &LocalCaller, path: &str) -> Result<String, LocalError> {
         let need = Need { path: path.to_owned(), any_of: &Right::ALL };
-        let principal = self.visitor(caller)?.identify(need, "sign-in").await?;
+        let principal = self.visitor(caller).await?.identify(need, "sign-in").await?;
         Ok(principal.to_string())
     }
 
@@ -216,7 +216,9 @@ impl LocalApi {
         let mut rights = Rights::default();
         // A proof that is none is a guess, here as anywhere.
         let is_known = self.identify(caller, path).await.is_ok();
-        let Some(visitor) = self.visitor(caller).ok().filter(|_| is_known) else { return rights };
+        let Some(visitor) = self.visitor(caller).await.ok().filter(|_| is_known) else {
+            return rights;
+        };
         for right in &Right::ALL {
             let any_of = std::slice::from_ref(right);
             if visitor.may(Need { path: path.to_owned(), any_of }).await {
@@ -236,7 +238,7 @@ impl LocalApi {
         caller: &LocalCaller,
         asked: v1::ReceiveDeferredRequest,
     ) -> Result<Vec<v1::ReceivedMessage>, LocalError> {
-        let Admitted { broker, .. } = self.visitor(caller)?.admit(&asked).await?;
+        let Admitted { broker, .. } = self.visitor(caller).await?.admit(&asked).await?;
         let v1::ReceiveDeferredRequest { queue, sub_queue, mode, sequence_numbers } = asked;
         let refuse = |refusal| refused(refusal, &queue);
         let sub = native::sub_queue(sub_queue).map_err(refuse)?;
@@ -251,8 +253,8 @@ impl LocalApi {
         Ok(shown(taken, how)?)
     }
 
-    fn visitor(&self, caller: &LocalCaller) -> Result<Visitor, LocalError> {
-        Ok(self.door.visitor(&caller.request(())?))
+    async fn visitor(&self, caller: &LocalCaller) -> Result<Visitor, LocalError> {
+        Ok(self.door.visitor(&caller.request(())?).await)
     }
 }
 

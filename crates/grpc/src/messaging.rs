@@ -55,7 +55,7 @@ impl Messaging for MessagingService {
         &self,
         request: Request<Streaming<v1::SendStreamRequest>>,
     ) -> Result<Response<Self::SendStreamStream>, Status> {
-        let (visitor, stopping) = (self.door.visitor(&request), self.stopping.clone());
+        let (visitor, stopping) = (self.door.visitor(&request).await, self.stopping.clone());
         let requests = request.into_inner();
         send_stream::open(visitor, requests, stopping).await.map(Response::new)
     }
@@ -64,7 +64,7 @@ impl Messaging for MessagingService {
         &self,
         request: Request<v1::ReceiveRequest>,
     ) -> Result<Response<v1::ReceiveResponse>, Status> {
-        let visitor = self.door.visitor(&request);
+        let visitor = self.door.visitor(&request).await;
         let asked = request.into_inner();
         let Admitted { broker, .. } = visitor.admit(&asked).await?;
         let v1::ReceiveRequest { queue, sub_queue, mode, max_messages, wait_ms } = asked.clone();
@@ -103,7 +103,7 @@ impl Messaging for MessagingService {
         &self,
         request: Request<Streaming<v1::ReceiveStreamRequest>>,
     ) -> Result<Response<Self::ReceiveStreamStream>, Status> {
-        let (visitor, stopping) = (self.door.visitor(&request), self.stopping.clone());
+        let (visitor, stopping) = (self.door.visitor(&request).await, self.stopping.clone());
         let requests = request.into_inner();
         receive_stream::open(visitor, requests, stopping).await.map(Response::new)
     }

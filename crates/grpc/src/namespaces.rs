@@ -40,7 +40,7 @@ impl Namespaces for NamespacesService {
         request: Request<v1::GetNamespaceRequest>,
     ) -> Result<Response<v1::Namespace>, Status> {
         let serve = |broker: Broker, asked: v1::GetNamespaceRequest| async move {
-            answer(broker.namespaces().get(&asked.name))
+            answer(broker.namespaces().get(&asked.name).await)
         };
         self.door.call(request, serve).await
     }
@@ -50,7 +50,9 @@ impl Namespaces for NamespacesService {
         request: Request<v1::ListNamespacesRequest>,
     ) -> Result<Response<v1::ListNamespacesResponse>, Status> {
         let serve = |broker: Broker, _: v1::ListNamespacesRequest| async move {
-            let namespaces = broker.namespaces().list().into_iter().map(shown).collect();
+            let namespaces = broker.namespaces();
+            namespaces.caught_up().await.map_err(|error| status(&error))?;
+            let namespaces = namespaces.list().into_iter().map(shown).collect();
             Ok(Response::new(v1::ListNamespacesResponse { namespaces }))
         };
         self.door.call(request, serve).await
@@ -65,7 +67,7 @@ impl Namespaces for NamespacesService {
             let rules = asked.authorization_rules.map(rules).transpose()?;
             let (name, window) = (&asked.name, asked.auto_delete_on_idle_ms.map(Span));
             answer(match (rules, profile(asked.profile)?, window) {
-                (None, None, None) => namespaces.get(name),
+                (None, None, None) => namespaces.get(name).await,
                 (Some(rules), None, None) => namespaces.update(name, rules).await,
                 (None, Some(profile), None) => namespaces.change_profile(name, profile).await,
                 (None, None, Some(window)) => {

@@ -34,7 +34,7 @@ impl Transactions for TransactionsService {
         request: Request<Streaming<v1::TransactRequest>>,
     ) -> Result<Response<Self::TransactStream>, Status> {
         let (answers, responses) = mpsc::channel(ANSWERS_MAX);
-        let visitor = self.door.visitor(&request);
+        let visitor = self.door.visitor(&request).await;
         let stream = TransactStream {
             transaction: visitor.begin()?,
             visitor,

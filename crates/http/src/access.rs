@@ -58,15 +58,15 @@ impl Gate {
         Gate { guard: Arc::new(Guard::new(access, trail)), broker, keys }
     }
 
-    /// The one to where a request's host says that it is meant for (NS-5). What is about the cluster itself is never of
-    /// another namespace than the default one.
-    fn of(&self, request: &Request, is_of_cluster: bool) -> Gate {
-        let host = asked_host(request.headers(), request.uri()).filter(|_| !is_of_cluster);
-        let namespace = host.map(|host| self.broker.namespaces().of_host(host));
-        let Some(namespace) = namespace.filter(|it| !it.is_default()) else { return self.clone() };
+    /// The one to where a request's host says that it is meant for (NS-5).
+    async fn of(&self, host: &str) -> service::Result<Gate> {
+        let namespace = self.broker.namespaces().meant_by(host).await?;
+        if namespace.is_default() {
+            return Ok(self.clone());
+        }
         let (access, trail) = (self.keys.access(&namespace), self.guard.trail.clone());
         let (broker, keys) = (self.broker.within(namespace.clone()), self.keys.clone());
-        Gate { guard: Arc::new(Guard { access, trail, namespace }), broker, keys }
+        Ok(Gate { guard: Arc::new(Guard { access, trail, namespace }), broker, keys })
     }
 }
 
@@ -273,7 +273,15 @@ pub(crate) async fn check(State(gate): State<Gate>, request: Request, next: Next
     let action = target.as_ref().and_then(|target| target.action(method, is_update));
     let right = target.as_ref().map(Target::right);
     let is_of_cluster = probe(method, uri).is_some() || right.is_some_and(Right::is_of_cluster);
-    let gate = gate.of(&request, is_of_cluster);
+    // What is about the cluster itself is never of another namespace than the default one.
+    let host = asked_host(request.headers(), request.uri()).filter(|_| !is_of_cluster);
+    let gate = match host.map(str::to_owned) {
+        Some(host) => match gate.of(&host).await {
+            Ok(gate) => gate,
+            Err(error) => return Failure::from(error).into_response(),
+        },
+        None => gate,
+    };
     let taken = gate.taken(&request, target.as_ref());
     let (mut request, principal) = match gate.permit(taken.as_ref(), request).await {
         Ok(permitted) => permitted,

@@ -240,6 +240,7 @@ impl Node {
         let drivers = tokio::spawn(spawner.run(new_groups));
         let leader_changes = tokio::spawn(router.clone().follow_leaders(leader_changes));
         let standings = tokio::spawn(router.clone().watch_standings());
+        let catch_up = tokio::spawn(router.clone().catch_up());
         let peers = tokio::spawn(accept(local, channels));
         groups.get_or_create(GroupId::CATALOG);
         let (failing, failed) = oneshot::channel();
@@ -277,6 +278,7 @@ impl Node {
             drivers,
             leader_changes,
             standings,
+            catch_up,
         ]);
         let failed = tokio::sync::Mutex::new(failed);
         RunningNode { broker, holders, groups, replication, tasks, failed }

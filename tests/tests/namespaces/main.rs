@@ -6,6 +6,7 @@ mod keys;
 mod lifetime;
 mod passages;
 mod profiles;
+mod restarted;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -28,7 +28,7 @@ use super::dues::Dues;
 use super::fates::Breakage;
 use super::links::Links;
 use super::note::{NOTES_WAITING_MAX, Note};
-use super::{Config, Shared};
+use super::{Config, Shared, failure};
 use crate::condition;
 
 /// What other brokers' clients ask for before they use it: a sender whose messages say where they go
@@ -63,7 +63,7 @@ pub(super) async fn run(
     arrival: Arrival,
     opened: Result<Slot, Rejection>,
     shared: Arc<Shared>,
-    stopping: watch::Receiver<bool>,
+    mut stopping: watch::Receiver<bool>,
 ) {
     let Arrival { stream, peer, accepted_at, certified, host, .. } = arrival;
     let (notes, inbox) = mpsc::channel(NOTES_WAITING_MAX);
@@ -77,6 +77,12 @@ pub(super) async fn run(
         true => Connection::server_of_certified(config, began),
         false => Connection::server(config, began),
     };
+    // Until the node knows, it cannot tell what the host means that the client will say.
+    let caught_up = tokio::select! {
+        caught_up = shared.broker.namespaces().caught_up() => caught_up,
+        _ = stopping.wait_for(|stops| *stops) => Ok(()),
+    };
+    let opened = opened.and_then(|slot| caught_up.map(|()| slot).map_err(Rejection::Uninformed));
     let (slot, refusal) = match opened {
         Ok(slot) => (Some(slot), None),
         Err(refusal) => (None, Some(refusal)),
@@ -168,6 +174,8 @@ pub(super) enum Rejection {
     Unproved { places: usize },
     /// CONN-24: it is another port that it looks for.
     Misdirected(Arc<str>),
+    /// NS-5: nobody tells this node, which has just started, which namespaces there are.
+    Uninformed(service::Error),
 }
 
 impl Rejection {
@@ -184,6 +192,7 @@ impl Rejection {
                 Error::new(condition::RESOURCE_LIMIT_EXCEEDED, why)
             }
             Rejection::Misdirected(why) => Error::new(condition::NOT_ALLOWED, &**why),
+            Rejection::Uninformed(error) => failure::error(error),
         }
     }
 }
@@ -262,7 +271,7 @@ impl Socket {
             let Some(event) = self.links.engine.poll(&mut self.input, now) else { break };
             match (&self.refusal, &event) {
                 // Whoever it is, it is let in no further.
-                (Some(Rejection::Misdirected(_)), Event::Login(_)) => {
+                (Some(Rejection::Misdirected(_) | Rejection::Uninformed(_)), Event::Login(_)) => {
                     self.links.engine.login(true);
                     continue;
                 }

@@ -87,6 +87,9 @@ pub(super) fn not_ready(router: &Router, groups: &[GroupHealth], peers: &[PeerSt
     if !why.is_empty() {
         return with_peers(why, peers);
     }
+    if !router.caught_up.is_done() {
+        return "the catalog has not caught up here since the node started".to_owned();
+    }
     let clock = router.local.clock.report();
     // Nothing is stamped here before that. One that is wrong has others lead, and passes on to them.
     if let (None, Some(why)) = (clock.off_ms, clock.trouble()) {

@@ -60,26 +60,53 @@ impl<'a> Namespaces<'a> {
     }
 
     /// NS-5: the one that a host name means: what its first label says, if there is a namespace of that name, and
-    /// else the default one. The host may have a port behind it.
+    /// else the default one. The host may have a port behind it. By what this node knows: see
+    /// [`Namespaces::caught_up`].
     pub fn of_host(self, host: &str) -> Namespace {
-        let label = host.split(['.', ':']).next().unwrap_or_default();
-        match Namespace::named(label) {
-            Ok(namespace) if self.is_known(&namespace) => namespace,
-            Ok(_) | Err(_) => Namespace::DEFAULT,
+        let possible = possible(host).filter(|namespace| self.is_known(namespace));
+        possible.unwrap_or(Namespace::DEFAULT)
+    }
+
+    /// As [`Namespaces::of_host`], once this node knows.
+    ///
+    /// # Errors
+    /// As of [`Namespaces::caught_up`].
+    pub async fn meant_by(self, host: &str) -> Result<Namespace> {
+        if possible(host).is_some_and(|namespace| !self.is_known(&namespace)) {
+            self.caught_up().await?;
         }
+        Ok(self.of_host(host))
     }
 
     /// The one that a client asks for by its name.
     ///
     /// # Errors
-    /// NS-5: there is none of that name.
-    pub fn named(self, name: &str) -> Result<Namespace> {
+    /// NS-5: there is none of that name; or as of [`Namespaces::caught_up`].
+    pub async fn named(self, name: &str) -> Result<Namespace> {
         let refused = |refusal: Refusal| Error::new(refusal, "");
         let namespace = Namespace::named(name).map_err(refused)?;
-        match namespace.is_default() || self.is_known(&namespace) {
+        if namespace.is_default() || self.is_known(&namespace) {
+            return Ok(namespace);
+        }
+        self.caught_up().await?;
+        match self.is_known(&namespace) {
             true => Ok(namespace),
             false => Err(missing(namespace.as_str())),
         }
+    }
+
+    /// NS-5: resolves once this node has heard of all namespaces that were there when it started. It may have been
+    /// away while some were created, and a host that names one of them must not come to mean the default one.
+    ///
+    /// # Errors
+    /// The catalog has no leader that tells it.
+    pub async fn caught_up(self) -> Result<()> {
+        self.router.wait_caught_up().await
+    }
+
+    /// The default one.
+    pub fn default_one(self) -> NamespaceInfo {
+        NamespaceInfo::of(&self.router.local.catalog(), self.default_row())
     }
 
     /// Those beside the default one, in the order of their names.
@@ -105,12 +132,14 @@ impl<'a> Namespaces<'a> {
 
     /// # Errors
     /// There is none of that name.
-    pub fn get(self, name: &str) -> Result<NamespaceInfo> {
-        let row = match Namespace::named(name) {
-            Ok(namespace) if namespace.is_default() => self.default_row(),
-            Ok(_) | Err(_) => self.known(name)?,
-        };
-        Ok(NamespaceInfo::of(&self.router.local.catalog(), row))
+    pub async fn get(self, name: &str) -> Result<NamespaceInfo> {
+        match Namespace::named(name) {
+            Ok(namespace) if namespace.is_default() => Ok(self.default_one()),
+            Ok(_) | Err(_) => {
+                let row = self.known(name).await?;
+                Ok(NamespaceInfo::of(&self.router.local.catalog(), row))
+            }
+        }
     }
 
     /// NS-2, NS-7, NS-9: keys that are left out are drawn. Returns once all nodes that answer know it.
@@ -145,7 +174,7 @@ impl<'a> Namespaces<'a> {
     /// # Errors
     /// There is none of that name, or the time is too short (IDLE-1).
     pub async fn set_auto_delete_on_idle(self, name: &str, window: Span) -> Result<NamespaceInfo> {
-        let NamespaceRow { name, request, .. } = self.known(name)?;
+        let NamespaceRow { name, request, .. } = self.known(name).await?;
         Cluster::new(self.router).of_level(FEATURE_LEVEL_PROFILES, WHAT).await?;
         self.changed(CatalogCommand::SetNamespaceIdle { request, name, window }).await
     }
@@ -160,7 +189,7 @@ impl<'a> Namespaces<'a> {
         name: &str,
         mut authorization_rules: Vec<AuthorizationRule>,
     ) -> Result<NamespaceInfo> {
-        let NamespaceRow { name, request, authorization_rules: old, .. } = self.known(name)?;
+        let NamespaceRow { name, request, authorization_rules: old, .. } = self.known(name).await?;
         settle(&old, &mut authorization_rules, self.router.local.clock.now());
         self.changed(CatalogCommand::UpdateNamespace { request, name, authorization_rules }).await
     }
@@ -170,10 +199,10 @@ impl<'a> Namespaces<'a> {
     /// # Errors
     /// There is none of that name, or something in it does not fit, which is told.
     pub async fn change_profile(self, name: &str, profile: Profile) -> Result<NamespaceInfo> {
-        let namespace = self.named(name)?;
+        let namespace = self.named(name).await?;
         let request = match namespace.is_default() {
             true => 0,
-            false => self.known(name)?.request,
+            false => self.known(name).await?.request,
         };
         profiles::change(self.router, &namespace, request, profile).await
     }
@@ -184,7 +213,7 @@ impl<'a> Namespaces<'a> {
     /// # Errors
     /// There is none of that name; or it has entities, and `force` is not said.
     pub async fn delete(self, name: &str, force: bool) -> Result<bool> {
-        let NamespaceRow { name, request, .. } = self.known(name)?;
+        let NamespaceRow { name, request, .. } = self.known(name).await?;
         let delete = CatalogCommand::DeleteNamespace { request, name, force };
         let NamespaceInfo { row, .. } = self.changed(delete).await?;
         let deadline = self.router.deadline();
@@ -238,12 +267,16 @@ impl<'a> Namespaces<'a> {
         })
     }
 
-    fn known(self, name: &str) -> Result<NamespaceRow> {
+    async fn known(self, name: &str) -> Result<NamespaceRow> {
         let namespace = Namespace::named(name).map_err(|refusal| Error::new(refusal, ""))?;
         if namespace.is_default() {
             let why = "the default namespace is always there; its keys stand in the configuration";
             return Err(Error::new(Refusal::InvalidOperation { why }, ""));
         }
+        if let Some(row) = self.row(&namespace) {
+            return Ok(row);
+        }
+        self.caught_up().await?;
         self.row(&namespace).ok_or_else(|| missing(namespace.as_str()))
     }
 
@@ -279,6 +312,12 @@ impl<'a> Namespaces<'a> {
         .await;
         Ok(NamespaceInfo::of(&self.router.local.catalog(), row))
     }
+}
+
+/// The one that a host name may mean beside the default one, whether it is there or not.
+fn possible(host: &str) -> Option<Namespace> {
+    let label = host.split(['.', ':']).next().unwrap_or_default();
+    Namespace::named(label).ok().filter(|namespace| !namespace.is_default())
 }
 
 fn missing(name: &str) -> Error {

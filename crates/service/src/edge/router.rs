@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::config::Config;
 use crate::edge::address::{self, Caller};
+use crate::edge::catch_up::CatchUp;
 use crate::edge::leaders::Leaders;
 use crate::edge::namespace_use::NamespaceUses;
 use crate::edge::receiver::ReceiveMode;
@@ -61,6 +62,7 @@ pub(crate) struct Router {
     pub leaders: Leaders,
     pub standings: Standings,
     pub uses: Arc<NamespaceUses>,
+    pub caught_up: CatchUp,
     /// This edge as a producer, per group: its id and its last serial.
     producers: Mutex<BTreeMap<GroupId, (u64, u64)>>,
     /// The last number given to a receiver or a transaction of this edge.
@@ -118,14 +120,29 @@ impl Router {
         // Receivers of a former life of this node may still hold locks.
         let last_number = AtomicU64::new(u64::from(rand::random::<u32>()));
         let (producers, ended) = (Mutex::default(), watch::Sender::new(false));
-        let uses = Arc::default();
-        Router { config, local, links, leaders, standings, uses, producers, last_number, ended }
+        let (uses, caught_up) = Default::default();
+        Router {
+            config,
+            local,
+            links,
+            leaders,
+            standings,
+            uses,
+            caught_up,
+            producers,
+            last_number,
+            ended,
+        }
     }
 
     /// The node has ended. Whoever waits for an answer would wait until its deadline, and hold on to the databases:
     /// there is none, nor will there be another try.
     pub fn end(&self) {
         self.ended.send_replace(true);
+    }
+
+    pub fn is_ended(&self) -> bool {
+        *self.ended.borrow()
     }
 
     async fn ended(&self) {
@@ -145,7 +162,7 @@ impl Router {
 
     /// Why there is no next try.
     fn no_try(&self, group: GroupId) -> Unavailable {
-        match *self.ended.borrow() {
+        match self.is_ended() {
             true => Unavailable::Stopping,
             false => Unavailable::NoLeader(group),
         }
