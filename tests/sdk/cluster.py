@@ -39,6 +39,13 @@ def _free_offset() -> int:
     raise RuntimeError("no free ports for a cluster")
 
 
+def free_port() -> int:
+    """Of this machine; somebody else may take it."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
 def _is_free(port: int) -> bool:
     with socket.socket() as listener:
         return listener.connect_ex(("127.0.0.1", port)) != 0
@@ -172,8 +179,10 @@ class Certified:
 
     nodes = len(NODES)
 
-    def __init__(self, mayfly: Path, directory: Path) -> None:
+    def __init__(self, mayfly: Path, directory: Path, config: str = "") -> None:
+        """`config`: more of every node's; the authority of its certificates stands there as AUTHORITY."""
         directory.mkdir(exist_ok=True)
+        self._config = config
         self._mayfly, self._directory = mayfly, directory
         self._offset = _free_offset()
         self._certs = directory / "certs"
@@ -216,6 +225,7 @@ class Certified:
             """
                 for member in NODES
             )
+            + self._config.replace("AUTHORITY", str(self.authority))
         )
         with self._log(node).open("wb") as log:
             return subprocess.Popen(

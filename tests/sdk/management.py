@@ -67,7 +67,8 @@ def run_management(mayfly: Path, chosen: list[str] | None = None) -> list[str]:
                         continue
                     wrong.append(f"management: {tool} cannot be installed: {error}")
                     continue
-                wrong += _run(tool, command, {**env, **more, **trusting(cluster.authority)})
+                env_of = {**env, **more, **trusting(cluster.authority)}
+                wrong += run_program(f"management, {tool}", command, env_of)
     return wrong
 
 
@@ -76,14 +77,15 @@ def trusting(authority: Path) -> dict[str, str]:
     return {name: str(authority) for name in names}
 
 
-def _run(tool: str, command: Command, env: Mapping[str, str]) -> list[str]:
+def run_program(name: str, command: Command, env: Mapping[str, str]) -> list[str]:
+    """What is wrong, of a program that tells it so."""
     done = subprocess.run(
         command, env={**os.environ, **env}, capture_output=True, text=True, timeout=WITHIN, check=False
     )
     wrong = re.findall(r"^wrong: (.+)$", done.stdout, re.MULTILINE)
     if done.returncode != 0 or not done.stdout.endswith("done\n"):
         wrong.append(f"it failed: {(done.stderr or done.stdout)[-2000:]}")
-    return [f"management, {tool}: {line}" for line in wrong]
+    return [f"{name}: {line}" for line in wrong]
 
 
 def main() -> int:

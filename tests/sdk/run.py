@@ -41,6 +41,7 @@ from profiles import run_profiles
 from recipes import run_recipes
 from sdks import SDKS, Ready
 from strings import run_strings
+from tokens import run_tokens
 from traces import run_traces
 
 SUITE_MAX = 300  # Seconds the checks of one SDK may take together.
@@ -233,6 +234,7 @@ def main() -> int:
             if not args.only and not args.sdk:
                 wrong += [*run_strings(binary), *run_recipes(binary), *run_experiments(binary)]
                 wrong += [*run_traces(binary), *run_profiles(binary), *run_management(binary)]
+                wrong += run_tokens(binary)
     for line in wrong:
         print(f"FAILED {line}")
     print(f"SDKs: {len(wrong)} failures, {time.monotonic() - started:.0f} s")

@@ -3,7 +3,7 @@
 use amqp_protocol::Limits;
 use amqp_protocol::codec::{DecodeError, Error, Map, Symbol, Value};
 use amqp_protocol::request::Envelope;
-use auth::TokenError;
+use auth::{TokenError, WebTokenFault};
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 
@@ -55,13 +55,16 @@ impl Status {
     /// The token was not good: the SDKs report it as a lack of authorisation.
     pub fn refused(error: TokenError) -> Status {
         let code = match error {
-            TokenError::NotSas | TokenError::Malformed { .. } => 400,
+            TokenError::NotSas
+            | TokenError::Malformed { .. }
+            | TokenError::Web(WebTokenFault::Malformed) => 400,
             TokenError::Expired
             | TokenError::UnknownKey
             | TokenError::Signature { .. }
             | TokenError::Resource { .. }
             | TokenError::Login { .. }
-            | TokenError::Bearer => 401,
+            | TokenError::Bearer
+            | TokenError::Web(_) => 401,
         };
         let condition = match code {
             400 => condition::ARGUMENT_ERROR,

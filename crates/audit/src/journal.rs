@@ -182,11 +182,13 @@ fn open(path: &Path) -> io::Result<File> {
 
 fn log(line: &Line<'_>) {
     let Line { at, node, protocol, address, principal, key, .. } = line;
-    let Line { key_of, certificate, action, object, outcome, reason, count, .. } = line;
+    let Line {
+        key_of, certificate, subject, issuer, action, object, outcome, reason, count, ..
+    } = line;
     let address = address.map(tracing::field::display);
     tracing::info!(
         target: "audit",
-        at, node, protocol, address, principal, key, key_of, certificate, object, outcome, reason, count,
+        at, node, protocol, address, principal, key, key_of, certificate, subject, issuer, object, outcome, reason, count,
         "{action}"
     );
 }

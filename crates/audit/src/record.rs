@@ -88,7 +88,12 @@ impl Record {
             Some(Principal::NamespaceRule { .. }) => ("namespace-rule", None, None),
             Some(Principal::Rule { entity, .. }) => ("rule", Some(domain::told_name(entity)), None),
             Some(Principal::Certificate { subject, .. }) => ("certificate", None, Some(&**subject)),
+            Some(Principal::WebToken { .. }) => ("web-token", None, None),
             Some(Principal::JoinToken { .. }) => ("join-token", None, None),
+        };
+        let of_web_token = match principal {
+            Some(Principal::WebToken { issuer, subject }) => Some((&**issuer, &**subject)),
+            _ => None,
         };
         Line {
             at: self.at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
@@ -96,11 +101,16 @@ impl Record {
             protocol: self.caller.as_ref().map(|caller| caller.protocol.name()),
             address: self.caller.as_ref().and_then(|caller| caller.address),
             principal: self.caller.as_ref().map(|_| kind),
-            key: principal.and_then(Principal::key_name).or(self.named_key.as_deref()),
+            key: match principal {
+                Some(Principal::WebToken { .. }) => None,
+                _ => principal.and_then(Principal::key_name).or(self.named_key.as_deref()),
+            },
             token: match principal {
                 Some(Principal::JoinToken { id }) => Some(id),
                 _ => None,
             },
+            subject: of_web_token.map(|(_, subject)| subject),
+            issuer: of_web_token.map(|(issuer, _)| issuer),
             key_of,
             certificate,
             action: self.action.name(),
@@ -137,6 +147,10 @@ pub(crate) struct Line<'a> {
     pub certificate: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<&'a str>,
     pub action: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<&'a str>,
@@ -182,6 +196,10 @@ mod tests {
             (
                 Some(Principal::Certificate { subject: "CN=c".into(), key: "k".into() }),
                 r#""principal":"certificate","key":"k","certificate":"CN=c""#,
+            ),
+            (
+                Some(Principal::WebToken { issuer: "https://i".into(), subject: "s".into() }),
+                r#""principal":"web-token","subject":"s","issuer":"https://i""#,
             ),
             (
                 Some(Principal::JoinToken { id: "0f".into() }),

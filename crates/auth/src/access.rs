@@ -9,12 +9,14 @@ use thiserror::Error;
 use crate::certified::{CertificateMap, Certified, NoClient};
 use crate::grant::Grant;
 use crate::guesses::Held;
+use crate::issuer::{Issuers, KeyToken};
 use crate::key::Key;
-use crate::offer::Offer;
-use crate::path::host_of;
+use crate::offer::{BEARER, Offer};
+use crate::path::{covers, host_of, resource_path};
 use crate::principal::Principal;
 use crate::right::Right;
 use crate::token::{Token, TokenError};
+use crate::web_token::{WebToken, WebTokenFault};
 
 /// As long as a name may be.
 const PATH_CHARS_SHOWN_MAX: usize = 260;
@@ -35,9 +37,16 @@ pub struct Keyring {
     keys: Arc<RwLock<Arc<[Key]>>>,
     /// Which of them certificates stand for.
     certificates: Arc<RwLock<Arc<CertificateMap>>>,
+    /// Whose tokens are proofs beside the keys.
+    issuers: Issuers,
     /// Which hosts tokens may be for; `None`: any.
     hosts: Option<Hosts>,
+    /// What it is all about.
+    namespace: Arc<str>,
 }
+
+/// As the namespace is called that is always there.
+const DEFAULT_NAMESPACE: &str = "default";
 
 /// Tells whether a host is one of those that something is called by.
 pub type Hosts = Arc<dyn Fn(&str) -> bool + Send + Sync>;
@@ -139,7 +148,20 @@ fn place(path: &str) -> String {
 impl Keyring {
     pub fn new(keys: impl IntoIterator<Item = Key>) -> Keyring {
         let keys = keys.into_iter().collect();
-        Keyring { keys: Arc::new(RwLock::new(keys)), certificates: Arc::default(), hosts: None }
+        let keys = Arc::new(RwLock::new(keys));
+        let (certificates, issuers) = Default::default();
+        let namespace = DEFAULT_NAMESPACE.into();
+        Keyring { keys, certificates, issuers, hosts: None, namespace }
+    }
+
+    /// The same, with tokens of these issuers as proofs beside the keys.
+    #[must_use]
+    pub fn with_issuers(self, issuers: Issuers) -> Keyring {
+        Keyring { issuers, ..self }
+    }
+
+    pub fn issuers(&self) -> &Issuers {
+        &self.issuers
     }
 
     /// The same keys, whatever becomes of them, which sign only for these hosts.
@@ -148,19 +170,76 @@ impl Keyring {
         Keyring { hosts: Some(hosts), ..self.clone() }
     }
 
-    /// Other keys, which sign only for these hosts; certificates stand for those of the node among them.
+    /// Other keys, of a namespace, which sign only for these hosts; certificates stand for those of the node among
+    /// them, and tokens of the same issuers are proofs.
     #[must_use]
-    pub fn beside(&self, keys: impl IntoIterator<Item = Key>, hosts: Hosts) -> Keyring {
-        let (keys, hosts) = (keys.into_iter().collect(), Some(hosts));
-        let certificates = self.certificates.clone();
-        Keyring { keys: Arc::new(RwLock::new(keys)), certificates, hosts }
+    pub fn beside(
+        &self,
+        namespace: &str,
+        keys: impl IntoIterator<Item = Key>,
+        hosts: Hosts,
+    ) -> Keyring {
+        let keys = Arc::new(RwLock::new(keys.into_iter().collect()));
+        Keyring { keys, hosts: Some(hosts), namespace: namespace.into(), ..self.clone() }
     }
 
-    /// NS-8: whether a token, and what it is put for, may be meant for here.
-    fn is_meant(&self, token: &Token<'_>, audience: &str) -> bool {
+    /// NS-8: whether what a token says it is for, and what it is put for, may be meant for here.
+    fn is_meant(&self, of_token: Option<String>, audience: &str) -> bool {
         let Some(hosts) = &self.hosts else { return true };
         let audience = host_of(audience).map(str::to_owned);
-        [token.host(), audience].into_iter().flatten().all(|host| hosts(&host))
+        [of_token, audience].into_iter().flatten().all(|host| hosts(&host))
+    }
+
+    /// What a token is good for, whatever kind it is of. `host`: which the request came to that it stands beside.
+    fn verify_any(
+        &self,
+        token: &str,
+        host: Option<&str>,
+        audience: &str,
+        own: &[Key],
+        now_s: u64,
+    ) -> Result<Grant, TokenError> {
+        let of_request = token.strip_prefix(BEARER).unwrap_or(token);
+        if WebToken::is_meant(of_request) {
+            return self.verify_web(of_request, audience, now_s);
+        }
+        let token = Token::parse(token)?;
+        let token = match host {
+            Some(host) => token.at(host),
+            None => token,
+        };
+        self.verify(&token, audience, own, now_s)
+    }
+
+    /// The same of a JSON web token, which this cluster gave itself, or an issuer.
+    fn verify_web(&self, token: &str, audience: &str, now_s: u64) -> Result<Grant, TokenError> {
+        if !self.is_meant(None, audience) {
+            return Err(WebTokenFault::Audience.into());
+        }
+        let path = resource_path(audience);
+        let Some(own) = self.issuers.own(token, now_s) else {
+            return self.issuers.verify(token, (&self.namespace, &path), now_s);
+        };
+        let grant = self.of_own(&own?)?;
+        match covers(&grant.path, &path) {
+            true => Ok(Grant { path, ..grant }),
+            false => Err(WebTokenFault::Audience.into()),
+        }
+    }
+
+    /// What a token is good for that was given for a key, as that key is now. It is of this namespace, or the node's
+    /// and good here too.
+    fn of_own(&self, token: &KeyToken) -> Result<Grant, TokenError> {
+        let KeyToken { namespace, key_name, is_it, expires_at_s } = token;
+        let keys = self.current();
+        let of_name = keys.iter().filter(|known| known.name == *key_name);
+        let is_here = **namespace == *self.namespace;
+        let mut here = of_name.filter(|known| is_here || known.owner.is_none());
+        let grant = here.find_map(|known| {
+            let key = known.pair().find(|key| is_it(key))?;
+            Some(Grant { expires_at_s: *expires_at_s, ..Grant::by_key(known, key) })
+        });
+        grant.ok_or(TokenError::Web(WebTokenFault::UnknownKey))
     }
 
     fn verify(
@@ -172,7 +251,7 @@ impl Keyring {
     ) -> Result<Grant, TokenError> {
         let keys = self.current();
         let grant = token.verify(keys.iter().chain(own), audience, now_s)?;
-        match self.is_meant(token, audience) {
+        match self.is_meant(token.host(), audience) {
             true => Ok(grant),
             false => Err(TokenError::Resource { key: token.key_name().to_owned() }),
         }
@@ -302,7 +381,7 @@ impl Access {
         now_s: u64,
     ) -> Result<Grant, TokenError> {
         let Access::Keys(keys) = self else { return Ok(Grant::all()) };
-        keys.verify(&Token::parse(token)?, audience, own, now_s)
+        keys.verify_any(token, None, audience, own, now_s)
     }
 
     /// The same for a token beside a request's own (HTTP-14), which came to
@@ -319,7 +398,7 @@ impl Access {
         now_s: u64,
     ) -> Result<Grant, TokenError> {
         let Access::Keys(keys) = self else { return Ok(Grant::all()) };
-        keys.verify(&Token::parse(token)?.at(host), audience, own, now_s)
+        keys.verify_any(token, Some(host), audience, own, now_s)
     }
 
     /// Who a request is from, by its `Authorization`, or without one by the certificate of its connection,
@@ -353,6 +432,9 @@ impl Access {
                 let found = best(&mut self.certified(shown, now_s)?.into_iter());
                 found.ok_or(Denied::Nothing)?
             }
+            Offer::Bearer(given) if WebToken::is_meant(given) => {
+                ring.verify_web(given, path, now_s)?
+            }
             Offer::Bearer(given) => {
                 let of_value = known().filter(|key| key.is(given));
                 let found = best(&mut of_value.map(|key| Grant::by_key(key, given)));
@@ -385,6 +467,9 @@ impl Access {
         let Access::Keys(keys) = self else { return Some(grant.clone()) };
         match &grant.principal {
             Principal::Rule { .. } => grant.renewed(own),
+            Principal::WebToken { issuer, .. } => {
+                keys.issuers.vouch_for(issuer, grant.seal).then(|| grant.clone())
+            }
             Principal::Certificate { subject, key }
                 if keys.certificates().key_of(&subject[..]) != Some(&key[..]) =>
             {
@@ -402,167 +487,4 @@ pub fn named_path(name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::offer::authorization;
-    use crate::path::Reach;
-    use crate::right::Rights;
-    use crate::token::sign;
-
-    const NOW_S: u64 = 1_700_000_000;
-
-    fn sent(authorization: &str) -> Evidence<'_> {
-        Evidence { authorization: Some(authorization), certificate: None }
-    }
-
-    fn key(name: &str, value: &str, right: Right, scope: &str) -> Key {
-        let (name, scope) = (name.to_owned(), scope.to_owned());
-        Key { name, scope, rights: Rights::default().with(right), ..Key::root(value) }
-    }
-
-    /// Each row: what is sent, and who may send to `q`, or what everybody else is told.
-    #[test]
-    fn err_17_what_is_sent_as_authorization_says_who_it_is() {
-        let access = Access::keys([
-            Key::root("the-secret"),
-            key("sender", "sender-key", Right::Send, "q"),
-            key("listener", "listener-key", Right::Listen, ""),
-            key("elsewhere", "elsewhere-key", Right::Send, "other"),
-        ]);
-        let own = [Key { reach: Reach::Entity, ..key("shop", "shop-key", Right::Send, "q") }];
-        let login = |name: &str, key: &str| authorization(Some(name), key).into_owned();
-        let token = |name: &str, key: &str| sign("sb%3A%2F%2Fh", name, key, NOW_S + 60);
-        for (given, told) in [
-            (login("sender", "sender-key"), "key 'sender'"),
-            (token("sender", "sender-key"), "key 'sender'"),
-            ("Bearer sender-key".to_owned(), "key 'sender'"),
-            ("Bearer the-secret".to_owned(), "key 'RootManageSharedAccessKey'"),
-            (login("shop", "shop-key"), "key 'shop' of 'q'"),
-            (token("shop", "shop-key"), "key 'shop' of 'q'"),
-            ("Bearer shop-key".to_owned(), "key 'shop' of 'q'"),
-            ("Bearer listener-key".to_owned(), "key 'listener' has no right 'Send' on 'q'"),
-            (login("listener", "listener-key"), "key 'listener' has no right 'Send' on 'q'"),
-            (token("listener", "listener-key"), "key 'listener' has no right 'Send' on 'q'"),
-            (login("elsewhere", "elsewhere-key"), "key 'elsewhere' has no right 'Send' on 'q'"),
-            (
-                token("elsewhere", "elsewhere-key"),
-                "the token, signed with key 'elsewhere', is for another resource",
-            ),
-            (token("sender", "guess"), "the token's signature is not that of key 'sender'"),
-            (login("sender", "guess"), "the login's key is not that of key 'sender'"),
-            (login("nobody", "sender-key"), "no key has the name the token gives"),
-            ("Bearer guess".to_owned(), "the bearer token is no key of this cluster"),
-            ("Bearer ".to_owned(), "the bearer token is no key of this cluster"),
-            ("sender-key".to_owned(), "the token is not a shared access signature"),
-            ("Basic !".to_owned(), "the token lacks a part, or has one that cannot be read: Basic"),
-        ] {
-            let found = access.permit(sent(&given), "q", &[Right::Send], &own, NOW_S);
-            let found = found.map_or_else(|denied| denied.to_string(), |g| g.principal.to_string());
-            assert_eq!(found, told, "{given}");
-        }
-        let nothing = access.permit(Evidence::default(), "q", &[Right::Send], &own, NOW_S);
-        assert_eq!(nothing, Err(Denied::Nothing));
-        assert_eq!(
-            Access::Anyone.permit(Evidence::default(), "", &[Right::Operate], &[], 0),
-            Ok(Grant::all())
-        );
-    }
-
-    /// A key that has two names is good for what either is.
-    #[test]
-    fn err_17_one_key_of_two_names_does_what_either_may() {
-        let keys =
-            [key("a", "shared-key", Right::Send, "q"), key("b", "shared-key", Right::Send, "r")];
-        let access = Access::keys(keys);
-        for (path, name) in [("q", Some("a")), ("r", Some("b")), ("s", None)] {
-            let found = access.permit(sent("Bearer shared-key"), path, &[Right::Send], &[], NOW_S);
-            assert_eq!(
-                found.ok().and_then(|g| g.principal.key_name().map(str::to_owned)).as_deref(),
-                name
-            );
-        }
-    }
-
-    #[test]
-    fn keys_are_exchanged_in_all_clones_at_once() {
-        let access = Access::keys([key("a", "old-key", Right::Send, "")]);
-        let (clone, grant) = (access.clone(), access.login("a", "old-key").expect("its key"));
-        let Access::Keys(ring) = &access else { unreachable!("made of keys") };
-        ring.replace([key("a", "new-key", Right::Listen, "")]);
-        assert!(clone.login("a", "old-key").is_none() && clone.login("a", "new-key").is_some());
-        assert_eq!(clone.renewed(&grant, &[]), None);
-    }
-
-    /// Each row: a certificate's URI, whether an `Authorization` came as well, and who it is that asks to
-    /// send to `q`, or what he is told.
-    #[test]
-    fn err_17_a_certificate_is_a_proof_where_there_is_no_other() {
-        let keys = [
-            key("worker", "worker-key", Right::Listen, ""),
-            key("worker", "other-key", Right::Send, "q"),
-            key("listener", "listener-key", Right::Listen, ""),
-        ];
-        let access = Access::keys(keys);
-        let Access::Keys(ring) = &access else { unreachable!("made of keys") };
-        ring.certify(CertificateMap::new(
-            String::new(),
-            [("spiffe://a/b".to_owned(), "worker".to_owned())],
-        ));
-        let shown = |uri: &str, expires_at_s| Certified {
-            subject: "CN=a".into(),
-            common_name: None,
-            uris: vec![uri.to_owned()],
-            expires_at_s,
-        };
-        let later = NOW_S + 1;
-        for (uri, expires_at_s, authorization, told) in [
-            (
-                "mayfly://cluster/client/worker",
-                later,
-                None,
-                "certificate 'mayfly://cluster/client/worker' (key 'worker')",
-            ),
-            ("spiffe://a/b", later, None, "certificate 'spiffe://a/b' (key 'worker')"),
-            (
-                "mayfly://cluster/client/listener",
-                later,
-                None,
-                "certificate 'mayfly://cluster/client/listener' (key 'listener') has no right 'Send' on 'q'",
-            ),
-            (
-                "mayfly://cluster/client/gone",
-                later,
-                None,
-                "the certificate 'CN=a' stands for the key 'gone', and no [[security.key]] has that name",
-            ),
-            ("mayfly://cluster/client/worker", NOW_S, None, "the certificate 'CN=a' has expired"),
-            (
-                "mayfly://cluster/client/worker",
-                later,
-                Some("Bearer guess"),
-                "the bearer token is no key of this cluster",
-            ),
-            ("mayfly://cluster/client/gone", later, Some("Bearer other-key"), "key 'worker'"),
-        ] {
-            let shown = shown(uri, expires_at_s);
-            let evidence = Evidence { authorization, certificate: Some(&shown) };
-            let found = access.permit(evidence, "q", &[Right::Send], &[], NOW_S);
-            let found = found.map_or_else(|denied| denied.to_string(), |g| g.principal.to_string());
-            assert_eq!(found, told, "{uri}");
-        }
-        // What is taken out of the configuration ends what was granted by it.
-        for name in ["spiffe://a/b", "mayfly://cluster/client/worker"] {
-            let grants = access.certified(&shown(name, later), NOW_S).expect("mapped");
-            assert_eq!(grants.len(), 2, "one for each key of the name");
-            let renewed = |ring: &Keyring| {
-                let renewed =
-                    grants.iter().map(|grant| Access::Keys(ring.clone()).renewed(grant, &[]));
-                renewed.filter(Option::is_some).count()
-            };
-            assert_eq!(renewed(ring), 2);
-            let other = Keyring::new(ring.current().iter().cloned());
-            assert_eq!(renewed(&other), if name.starts_with("spiffe") { 0 } else { 2 });
-            assert_eq!(renewed(&Keyring::new([])), 0);
-        }
-    }
-}
+mod tests;

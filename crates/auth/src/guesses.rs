@@ -57,7 +57,9 @@ impl Guesses {
             TokenError::NotSas
             | TokenError::Malformed { .. }
             | TokenError::Expired
-            | TokenError::Resource { .. } => false,
+            | TokenError::Resource { .. }
+            // Nobody finds a signature by trying.
+            | TokenError::Web(_) => false,
         }
     }
 

@@ -81,6 +81,10 @@ impl Seal {
         Seal(Some(Sha256::digest(key.as_bytes()).into()))
     }
 
+    pub(crate) fn of_digest(digest: [u8; 32]) -> Seal {
+        Seal(Some(digest))
+    }
+
     /// Whether it is one of this pair's, or of no key at all.
     pub(crate) fn is_of(self, key: &Key) -> bool {
         self.0.is_none() || key.pair().any(|key| Seal::of(key) == self)

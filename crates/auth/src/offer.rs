@@ -9,9 +9,12 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use crate::certified::Certified;
 use crate::token::{Token, TokenError};
 
+/// Before a key or a JSON web token (RFC 6750, section 2.1).
+pub(crate) const BEARER: &str = "Bearer ";
+
 /// A proof as it came.
 pub enum Offer<'a> {
-    /// `Bearer KEY`: a key itself, whatever it is called.
+    /// `Bearer KEY`: a key itself, whatever it is called; or a JSON web token.
     Bearer(&'a str),
     /// `Basic …`: a key with its name (RFC 7617).
     Login { name: String, key: String },
@@ -25,7 +28,7 @@ impl<'a> Offer<'a> {
     /// # Errors
     /// [`TokenError::Malformed`] for a login that cannot be read.
     pub fn parse(given: &'a str) -> Result<Offer<'a>, TokenError> {
-        if let Some(key) = given.strip_prefix("Bearer ") {
+        if let Some(key) = given.strip_prefix(BEARER) {
             return Ok(Offer::Bearer(key));
         }
         let Some(login) = given.strip_prefix("Basic ") else { return Ok(Offer::Token(given)) };
@@ -49,7 +52,7 @@ pub fn claimed_name(given: &str) -> Option<String> {
 /// What a client that has a key sends as `Authorization`; without a name, the key is a bearer token.
 pub fn authorization(name: Option<&str>, key: &str) -> Cow<'static, str> {
     match name {
-        None => format!("Bearer {key}").into(),
+        None => format!("{BEARER}{key}").into(),
         Some(name) => format!("Basic {}", BASE64.encode(format!("{name}:{key}"))).into(),
     }
 }

@@ -17,12 +17,14 @@ pub enum Principal {
     Rule { entity: Arc<str>, name: Arc<str> },
     /// Who showed a certificate of this name, which stands for a key of the node's configuration.
     Certificate { subject: Arc<str>, key: Arc<str> },
+    /// Whom an issuer gave a token to.
+    WebToken { issuer: Arc<str>, subject: Arc<str> },
     /// A node that joins, by the id of its token.
     JoinToken { id: Arc<str> },
 }
 
 impl Principal {
-    /// The key whose rights these are.
+    /// The key whose rights these are, or whom an issuer's token names.
     pub fn key_name(&self) -> Option<&str> {
         match self {
             Principal::Anyone | Principal::JoinToken { .. } => None,
@@ -30,6 +32,7 @@ impl Principal {
             | Principal::NamespaceRule { name: key, .. }
             | Principal::Rule { name: key, .. }
             | Principal::Certificate { key, .. } => Some(key),
+            Principal::WebToken { subject, .. } => Some(subject),
         }
     }
 }
@@ -50,6 +53,7 @@ impl fmt::Display for Principal {
             Principal::Certificate { subject, key } => {
                 write!(out, "certificate '{subject}' (key '{key}')")
             }
+            Principal::WebToken { issuer, subject } => write!(out, "'{subject}' of '{issuer}'"),
             Principal::JoinToken { id } => write!(out, "join token '{id}'"),
         }
     }

@@ -78,6 +78,19 @@ impl Rights {
         }
     }
 
+    /// These and those.
+    #[must_use]
+    pub fn and(self, other: Rights) -> Rights {
+        Rights {
+            listen: self.listen || other.listen,
+            send: self.send || other.send,
+            manage: self.manage || other.manage,
+            monitor: self.monitor || other.monitor,
+            operate: self.operate || other.operate,
+            inject_faults: self.inject_faults || other.inject_faults,
+        }
+    }
+
     /// These and that one.
     #[must_use]
     pub fn with(mut self, right: Right) -> Rights {

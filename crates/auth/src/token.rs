@@ -12,6 +12,7 @@ use thiserror::Error;
 use crate::grant::Grant;
 use crate::key::{Key, Seal};
 use crate::path::{covers, host_of, resource_path};
+use crate::web_token::WebTokenFault;
 
 /// What a token begins with. Its kind is told by this, whatever it is called beside it (CBS-3).
 const PREFIX: &str = "SharedAccessSignature ";
@@ -35,7 +36,7 @@ pub struct Token<'a> {
 /// Why a token is not one, or not good.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TokenError {
-    #[error("the token is not a shared access signature")]
+    #[error("the token is neither a shared access signature nor a JSON web token")]
     NotSas,
     #[error("the token lacks a part, or has one that cannot be read: {part}")]
     Malformed { part: &'static str },
@@ -52,6 +53,8 @@ pub enum TokenError {
     Login { key: String },
     #[error("the bearer token is no key of this cluster")]
     Bearer,
+    #[error("{0}")]
+    Web(#[from] WebTokenFault),
 }
 
 impl TokenError {
@@ -63,7 +66,10 @@ impl TokenError {
             | TokenError::Resource { .. }
             | TokenError::Login { .. }
             | TokenError::Bearer => true,
-            TokenError::NotSas | TokenError::Malformed { .. } | TokenError::Expired => false,
+            TokenError::NotSas
+            | TokenError::Malformed { .. }
+            | TokenError::Expired
+            | TokenError::Web(_) => false,
         }
     }
 
@@ -77,6 +83,7 @@ impl TokenError {
                 "wrong-key"
             }
             TokenError::Resource { .. } => "other-resource",
+            TokenError::Web(fault) => fault.reason(),
         }
     }
 
@@ -90,7 +97,8 @@ impl TokenError {
             | TokenError::Malformed { .. }
             | TokenError::Expired
             | TokenError::UnknownKey
-            | TokenError::Bearer => None,
+            | TokenError::Bearer
+            | TokenError::Web(_) => None,
         }
     }
 }

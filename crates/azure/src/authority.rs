@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use auth::{Access, Grant};
+use auth::{Access, Grant, KeyToken, TokenAuthority, TokenError, WebTokenFault};
 use axum::Json;
 use axum::http::StatusCode;
 use axum::http::header::CACHE_CONTROL;
@@ -23,7 +23,9 @@ const LASTS_S: u64 = 3600;
 const EARLY_S: u64 = 60;
 /// What tokens for Resource Manager are for, whichever node of the cluster it is asked at.
 pub(crate) const MANAGEMENT: &str = "https://management.azure.com";
-/// Its other name.
+/// What tokens for messages are for, in whichever namespace.
+const MESSAGES: &str = "https://servicebus.azure.net";
+/// Another name of Resource Manager.
 const MANAGEMENT_OF_OLD: &str = "https://management.core.windows.net";
 
 /// What somebody asks a token with and for.
@@ -134,18 +136,26 @@ impl Authority {
                 documents.put(SIGNING_KEY, drawn, true).await?.text.0
             }
         };
-        let mut read = self.read.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = read.as_ref()
-            && known.kept == kept
-        {
-            return Ok(known.key.clone());
+        self.read_key(kept).ok_or_else(|| no_key("the key that signs tokens cannot be read"))
+    }
+
+    /// As this node knows it, if anybody drew one.
+    fn known_key(&self) -> Option<Arc<SigningKey>> {
+        self.read_key(self.broker.documents().get(SIGNING_KEY)?.text.0)
+    }
+
+    /// `None`: that is none.
+    fn read_key(&self, kept: String) -> Option<Arc<SigningKey>> {
+        let is_it = |read: &&ReadKey| read.kept == kept;
+        let known = self.read.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.as_ref().filter(is_it) {
+            return Some(known.key.clone());
         }
-        let Some(key) = SigningKey::read(&kept) else {
-            return Err(no_key("the key that signs tokens cannot be read"));
-        };
-        let key = Arc::new(key);
-        *read = Some(ReadKey { kept, key: key.clone() });
-        Ok(key)
+        drop(known);
+        let key = Arc::new(SigningKey::read(&kept)?);
+        let read = ReadKey { kept, key: key.clone() };
+        *self.read.write().unwrap_or_else(PoisonError::into_inner) = Some(read);
+        Some(key)
     }
 
     /// What is answered to who asks for a token with a key of the configuration or of a namespace (RFC 6749,
@@ -160,8 +170,8 @@ impl Authority {
     ) -> Result<Result<Response, TokenFailure>, service::Error> {
         let Some(audience) = audience(asked.audience, asked.base) else {
             let message = format!(
-                "The resource principal named '{}' was not found in the tenant: tokens are for {} and \
-                 {MANAGEMENT}.",
+                "The resource principal named '{}' was not found in the tenant: tokens are for {}, {MANAGEMENT} \
+                 and {MESSAGES}.",
                 Excerpt(asked.audience),
                 asked.base
             );
@@ -264,6 +274,27 @@ impl Authority {
     }
 }
 
+/// Over AMQP, HTTP and gRPC whoever has a token for messages is who has the key that it was given for.
+impl TokenAuthority for Authority {
+    fn read(&self, token: &str, now_s: u64) -> Option<Result<KeyToken, TokenError>> {
+        let key = self.known_key().filter(|key| key.is_named_by(token))?;
+        let claims = match key.verify(token, now_s) {
+            Ok(claims) => claims,
+            Err(Flaw::Malformed) => return Some(Err(WebTokenFault::Malformed.into())),
+            Err(Flaw::Signature) => return Some(Err(WebTokenFault::Signature.into())),
+            Err(Flaw::Expired) => return Some(Err(TokenError::Expired)),
+        };
+        if claims.aud != MESSAGES {
+            return Some(Err(WebTokenFault::Audience.into()));
+        }
+        let Claims { namespace, sub: key_name, exp: expires_at_s, tag, .. } = claims;
+        let (within, name) = (namespace.clone(), key_name.clone());
+        // As in `Authority::verify`.
+        let is_it = Box::new(move |value: &str| key.tag(&within, &name, value) == tag);
+        Some(Ok(KeyToken { namespace, key_name, is_it, expires_at_s }))
+    }
+}
+
 fn no_key(why: &'static str) -> service::Error {
     service::Error::new(domain::Refusal::InvalidOperation { why }, "")
 }
@@ -277,8 +308,11 @@ pub(crate) fn now_s() -> u64 {
 /// Resource Manager's too.
 fn audience(asked: &str, base: &str) -> Option<&'static str> {
     let resource = asked.strip_suffix("/.default").unwrap_or(asked).trim_end_matches('/');
-    let names = [MANAGEMENT, MANAGEMENT_OF_OLD, base];
-    names.iter().any(|name| name.eq_ignore_ascii_case(resource)).then_some(MANAGEMENT)
+    let is_one_of = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(resource));
+    if is_one_of(&[MESSAGES]) {
+        return Some(MESSAGES);
+    }
+    is_one_of(&[MANAGEMENT, MANAGEMENT_OF_OLD, base]).then_some(MANAGEMENT)
 }
 
 #[cfg(test)]
@@ -288,18 +322,21 @@ mod tests {
     #[test]
     fn a_token_is_for_what_is_here() {
         const BASE: &str = "https://localhost:5300";
-        for (asked, is_ours) in [
-            ("https://localhost:5300/.default", true),
+        for (asked, expected) in [
+            ("https://localhost:5300/.default", Some(MANAGEMENT)),
             // Of a resource that ends with a slash, as scopes are made of it.
-            ("https://localhost:5300//.default", true),
-            ("https://LOCALHOST:5300", true),
-            ("https://management.azure.com/", true),
-            ("https://management.core.windows.net//.default", true),
-            ("https://graph.microsoft.com/.default", false),
-            ("https://localhost:5301/.default", false),
-            ("", false),
+            ("https://localhost:5300//.default", Some(MANAGEMENT)),
+            ("https://LOCALHOST:5300", Some(MANAGEMENT)),
+            ("https://management.azure.com/", Some(MANAGEMENT)),
+            ("https://management.core.windows.net//.default", Some(MANAGEMENT)),
+            ("https://servicebus.azure.net/.default", Some(MESSAGES)),
+            ("https://servicebus.azure.net//.default", Some(MESSAGES)),
+            ("https://servicebus.azure.net/", Some(MESSAGES)),
+            ("https://graph.microsoft.com/.default", None),
+            ("https://localhost:5301/.default", None),
+            ("", None),
         ] {
-            assert_eq!(audience(asked, BASE).is_some(), is_ours, "{asked}");
+            assert_eq!(audience(asked, BASE), expected, "{asked}");
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The way in: tokens, who asks for what, and what he may; then the resource that he asks for.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use audit::{Outcome, Protocol, Refused, Trail};
-use auth::{Denied, Principal, TokenError};
+use auth::{Denied, Principal, TokenAuthority, TokenError};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
@@ -73,6 +74,11 @@ impl Azure {
     /// Answers what [`is_for`](crate::is_for) says, with a [`Visitor`] in its extensions.
     pub fn router(self) -> Router {
         Router::new().fallback(answer).with_state(self)
+    }
+
+    /// Who says what tokens for messages are good for.
+    pub fn token_authority(&self) -> Arc<dyn TokenAuthority> {
+        Arc::new(self.authority.clone())
     }
 
     /// `None`: this node does not know the cluster yet.

@@ -112,6 +112,13 @@ impl SigningKey {
         Some(format!("{signed}.{}", BASE64.encode(signature)))
     }
 
+    /// Whether a token says that this key has signed it.
+    pub fn is_named_by(&self, token: &str) -> bool {
+        let header = token.split('.').next().and_then(|header| BASE64.decode(header).ok());
+        let header = header.and_then(|json| serde_json::from_slice::<Value>(&json).ok());
+        header.is_some_and(|header| header["kid"] == self.id)
+    }
+
     /// What a token says that this key has signed and that has not run out.
     ///
     /// # Errors
@@ -190,6 +197,8 @@ mod tests {
         let key = key();
         let token = key.sign(&claims()).expect("a token");
         assert_eq!(key.verify(&token, NOW_S), Ok(claims()));
+        let other = self::key();
+        assert!(key.is_named_by(&token) && !other.is_named_by(&token) && !key.is_named_by("a.b"));
         for (now_s, told) in [
             (NOW_S + 59, None),
             (NOW_S + 60, Some(Flaw::Expired)),

@@ -210,6 +210,7 @@ impl Ledger {
                 (format!("{namespace}:"), name.to_string())
             }
             Principal::Rule { entity, name } => (entity.to_string(), name.to_string()),
+            Principal::WebToken { issuer, subject } => (issuer.to_string(), subject.to_string()),
             Principal::Key { name: key } | Principal::Certificate { key, .. } => {
                 (String::new(), key.to_string())
             }

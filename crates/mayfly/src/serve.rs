@@ -9,6 +9,7 @@ mod entities;
 mod fault_injection;
 mod front_ends;
 mod handles;
+mod issuers;
 mod join;
 mod keys;
 mod node;
@@ -26,6 +27,7 @@ use std::path::PathBuf;
 
 use client_limits::ClientLimits;
 use config::{Config, LogFormat};
+use issuers::IssuerFiles;
 use keys::{Keys, MappedCertificates};
 use limits::Ledger;
 pub use node::told_to_end;
@@ -204,6 +206,10 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     if let Some(certificates) = MappedCertificates::of(&config) {
         parts.push(Box::new(certificates));
     }
+    if let Some(files) = IssuerFiles::of(&config) {
+        parts.push(Box::new(files));
+    }
+    issuers::follow(&config).map_err(terminal::usage)?;
     tokio::spawn(reload::keep_fresh(args, parts));
     let known = ProcessFacts { settings, recent };
     node::run(config, entities, exit_with_parent, ledger, known).await

@@ -22,6 +22,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("amqp-client", &["amqp-protocol"]),
     ("message-content", &["amqp-protocol", "domain", "wire"]),
     ("auth", &[]),
+    // Of `auth` whose keys it finds.
+    ("openid", &["auth"]),
     // Of `auth` who somebody is.
     ("limits", &["auth"]),
     // Azure's language of templates, by itself.
@@ -128,6 +130,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "limits",
             "load",
             "message-content",
+            "openid",
             "remote",
             "replication",
             "service",
@@ -156,10 +159,10 @@ const HOMES: &[(&str, &[&str])] = &[
     ("x509-cert", &["mayfly", "transport"]),
     // Where backups are kept, and what they are sealed with. It chooses the provider of TLS, no more.
     ("object_store", &["backup"]),
-    ("reqwest", &["backup", "spans"]),
+    ("reqwest", &["backup", "openid", "spans"]),
     // And what tokens are signed with.
-    ("ring", &["azure", "backup"]),
-    ("rustls", &["backup", "spans", "transport"]),
+    ("ring", &["auth", "azure", "backup"]),
+    ("rustls", &["backup", "openid", "spans", "transport"]),
     ("rustls-native-certs", &["transport"]),
     ("tokio-rustls", &["transport"]),
     ("hdrhistogram", &["workload"]),
@@ -168,6 +171,7 @@ const HOMES: &[(&str, &[&str])] = &[
     (
         "tokio",
         &[
+            "openid",
             "replication",
             "service",
             "spans",
@@ -196,7 +200,10 @@ const PURE: &[(&str, &[&str])] = &[
     ("domain", &["bytes", "memchr", "thiserror"]),
     ("timer-wheel", &[]),
     ("engine", &["bytes"]),
-    ("auth", &["base64", "hmac", "percent-encoding", "sha2", "thiserror"]),
+    (
+        "auth",
+        &["base64", "hmac", "percent-encoding", "ring", "serde", "serde_json", "sha2", "thiserror"],
+    ),
     ("amqp-protocol", &["bytes", "bytestring", "thiserror"]),
     ("message-content", &["bytes", "thiserror"]),
     ("arm-template", &["serde_json"]),

@@ -8,6 +8,7 @@ mod client_certificates;
 mod connection_limits;
 mod entity_rules;
 mod guesses;
+mod issuers;
 mod key_changes;
 mod native;
 mod tls;

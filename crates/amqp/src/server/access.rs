@@ -214,6 +214,7 @@ impl Grants {
             | Principal::Key { .. }
             | Principal::NamespaceRule { .. }
             | Principal::Certificate { .. }
+            | Principal::WebToken { .. }
             | Principal::JoinToken { .. } => None,
         };
         let entities: BTreeSet<Arc<str>> = self.granted.iter().filter_map(of_rule).collect();

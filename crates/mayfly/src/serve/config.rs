@@ -4,6 +4,7 @@
 mod check;
 mod effective;
 mod file;
+mod issuers;
 mod key_settings;
 mod log_filter;
 mod message_history;
@@ -32,6 +33,7 @@ use crate::connect::TlsFlags;
 #[cfg(test)]
 pub use effective::FLAGS;
 pub use effective::{EffectiveSection, EffectiveSetting, SettingValue};
+pub use issuers::{IssuerConfig, IssuerKeys, read_keys as read_issuer_keys};
 pub use key_settings::{KeyPlace, KeySetting, key_settings};
 pub use page::{given, page, place};
 pub use secret::is_weak;
@@ -81,6 +83,8 @@ pub struct Config {
     pub secret: Option<String>,
     /// Asked of clients.
     pub access: Access,
+    /// Whose tokens are proofs as well.
+    pub issuers: Vec<IssuerConfig>,
     /// `[limits]`: what one connection, key and address may take.
     pub limits: limits::Settings,
     /// Of one address for one key name; 0: any number.

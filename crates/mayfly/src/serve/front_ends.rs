@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use audit::Trail;
+use auth::Access;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use limits::Ledger;
@@ -105,6 +106,9 @@ impl Ports {
             let settings = azure_config(config, ids, trail.clone());
             azure::Azure::new(settings, broker.clone(), keys.clone())
         });
+        if let (Access::Keys(ring), Some(azure)) = (&config.access, &azure) {
+            ring.issuers().trust(azure.token_authority());
+        }
         let serve = grpc::serve(grpc, settings, broker.clone(), keys.clone(), stop());
         let grpc = tokio::spawn(async move { serve.await.map_err(anyhow::Error::from) });
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use auth::{Access, Grant, Key, Principal};
+use auth::{Access, Grant, Key, KeySet, Principal};
 use domain::{GroupId, Namespace, QualifiedName};
 use futures::future::join_all;
 use tokio::sync::watch;
@@ -150,6 +150,7 @@ impl KeyWatch {
             | Principal::Key { .. }
             | Principal::NamespaceRule { .. }
             | Principal::Certificate { .. }
+            | Principal::WebToken { .. }
             | Principal::JoinToken { .. } => {
                 return access.renewed(grant, &[]);
             }
@@ -190,10 +191,11 @@ impl Shared {
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn of_nodes(&self) -> Option<Arc<[Key]>> {
+    /// What proofs of all namespaces are looked at by, as it is now.
+    fn of_nodes(&self) -> Option<(Arc<[Key]>, Vec<Arc<KeySet>>)> {
         match &self.access {
             Access::Anyone => None,
-            Access::Keys(keys) => Some(keys.current()),
+            Access::Keys(ring) => Some((ring.current(), ring.issuers().keys())),
         }
     }
 

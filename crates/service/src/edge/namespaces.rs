@@ -235,7 +235,7 @@ impl<'a> Namespaces<'a> {
         let hosts = Arc::new(move |host: &str| Namespaces::new(&router).of_host(host) == own);
         match namespace.is_default() {
             true => node.for_hosts(hosts),
-            false => node.beside(self.keys(namespace, node), hosts),
+            false => node.beside(namespace.as_str(), self.keys(namespace, node), hosts),
         }
     }
 

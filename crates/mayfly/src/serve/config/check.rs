@@ -14,8 +14,8 @@ use transport::Tls;
 use super::file::{self, ConfigFile, Durability, Limit, OneOrMore};
 use super::{
     Addresses, AmqpConfig, AuditConfig, AzureConfig, ClockConfig, Config, FaultInjection,
-    JoinTokenPlace, ListenConfig, LogConfig, RaftConfig, StorageConfig, TracingConfig, log_filter,
-    message_history, secret, security,
+    JoinTokenPlace, ListenConfig, LogConfig, RaftConfig, StorageConfig, TracingConfig, issuers,
+    log_filter, message_history, secret, security,
 };
 use crate::input::duration;
 use crate::serve::{ServeArgs, join};
@@ -77,6 +77,7 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
     };
     let listen = listen(&file, args, &at, tls.is_some())?;
     let secret = secret::secret(&file.security, args)?;
+    let issuers = issuers::issuers(&file.security.issuer)?;
     let data_dir = args.data_dir.clone().or(file.node.data_dir.clone());
     let mut config = Config {
         node,
@@ -111,7 +112,8 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         join_token: join_token(args)?,
         require_join_token: file.cluster.require_join_token,
         joined: false,
-        access: security::access(&file.security, secret.as_deref())?,
+        access: security::trust(security::access(&file.security, secret.as_deref())?, &issuers)?,
+        issuers,
         secret,
         tls,
         peer_tls: peer_tls.as_ref().map(|(files, _)| files.clone()),

@@ -163,6 +163,7 @@ pub struct Security {
     pub insecure: bool,
     pub wrong_keys_per_minute: Option<u32>,
     pub key: Vec<SecurityKey>,
+    pub issuer: Vec<SecurityIssuer>,
 }
 
 /// 0: any number.
@@ -221,6 +222,30 @@ pub struct SecurityKey {
     pub rights: Vec<Right>,
     #[serde(default)]
     pub scope: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SecurityIssuer {
+    pub url: Option<String>,
+    pub name: Option<String>,
+    pub ca_file: Option<std::path::PathBuf>,
+    pub keys_file: Option<std::path::PathBuf>,
+    pub audiences: Option<Vec<String>>,
+    pub claim: Option<String>,
+    #[serde(default)]
+    pub role: Vec<SecurityRole>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SecurityRole {
+    pub value: String,
+    #[serde(default)]
+    pub rights: Vec<Right>,
+    #[serde(default)]
+    pub entities: Vec<String>,
+    pub namespace: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use auth::{Access, CertificateMap, Key, Reach, Rights, resource_path};
+use auth::{Access, CertificateMap, Issuers, Key, Reach, Rights, resource_path};
 use transport::{ClientTrust, Tls};
 
-use super::{ClientCertificates, Config, PeerTlsFiles, TlsFiles, file};
+use super::{ClientCertificates, Config, IssuerConfig, PeerTlsFiles, TlsFiles, file};
 use crate::connect::TlsFlags;
 use crate::files;
 
@@ -70,16 +70,7 @@ fn key(written: &file::SecurityKey) -> Result<Key, String> {
             "rights is empty; name some of listen, send, manage, monitor, operate and inject-faults",
         );
     }
-    let rights = rights.iter().fold(Rights::default(), |rights, right| {
-        rights.with(match right {
-            file::Right::Listen => auth::Right::Listen,
-            file::Right::Send => auth::Right::Send,
-            file::Right::Manage => auth::Right::Manage,
-            file::Right::Monitor => auth::Right::Monitor,
-            file::Right::Operate => auth::Right::Operate,
-            file::Right::InjectFaults => auth::Right::InjectFaults,
-        })
-    });
+    let rights = self::rights(rights);
     let is_of_cluster = rights.monitor || rights.operate || rights.inject_faults;
     if is_of_cluster && !resource_path(scope).is_empty() {
         return wrong(
@@ -94,6 +85,20 @@ fn key(written: &file::SecurityKey) -> Result<Key, String> {
         scope: resource_path(scope),
         reach: Reach::Below,
         owner: None,
+    })
+}
+
+/// As they are written.
+pub fn rights(written: &[file::Right]) -> Rights {
+    written.iter().fold(Rights::default(), |rights, right| {
+        rights.with(match right {
+            file::Right::Listen => auth::Right::Listen,
+            file::Right::Send => auth::Right::Send,
+            file::Right::Manage => auth::Right::Manage,
+            file::Right::Monitor => auth::Right::Monitor,
+            file::Right::Operate => auth::Right::Operate,
+            file::Right::InjectFaults => auth::Right::InjectFaults,
+        })
     })
 }
 
@@ -197,6 +202,22 @@ fn check_mapped(rows: &BTreeMap<String, String>, keys: &Access) -> Result<(), St
         Some((name, key)) => Err(format!(
             "[[tls.clients.map]] '{name}': there is no key '{key}'; name a [[security.key]]"
         )),
+    }
+}
+
+/// Lets tokens of these be proofs beside the keys.
+pub fn trust(access: Access, issuers: &[IssuerConfig]) -> Result<Access, String> {
+    match (access, issuers.first()) {
+        (access, None) => Ok(access),
+        (Access::Anyone, Some(IssuerConfig { issuer, .. })) => Err(format!(
+            "[[security.issuer]] '{}' is of no use while no proof is asked for; set security.secret (or \
+             MAYFLY_SECRET)",
+            issuer.name
+        )),
+        (Access::Keys(ring), Some(_)) => {
+            let all = issuers.iter().map(|config| config.issuer.clone());
+            Ok(Access::Keys(ring.with_issuers(Issuers::new(all))))
+        }
     }
 }
 
