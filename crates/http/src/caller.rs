@@ -96,10 +96,11 @@ impl Caller {
     }
 }
 
-/// The host that a request is meant for, perhaps with its port.
+/// The host that a request is meant for, perhaps with its port. Where the address names one, `Host` is not looked at
+/// (RFC 9112, section 3.2.2).
 pub(crate) fn asked_host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    host.or(uri.host())
+    let host = || headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    uri.host().or_else(host)
 }
 
 /// Resolves once an operator has the connection end.
