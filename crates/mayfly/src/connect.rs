@@ -68,8 +68,13 @@ pub struct ConnectWithin {
 
 impl ConnectWithin {
     pub fn client(&self) -> anyhow::Result<Client> {
+        self.cluster.client_with(self.options()?)
+    }
+
+    /// As [`Connect::options`], of a client of the namespace.
+    pub fn options(&self) -> anyhow::Result<ClientOptions> {
         let namespace = self.namespace.clone();
-        self.cluster.client_with(ClientOptions { namespace, ..self.cluster.options()? })
+        Ok(ClientOptions { namespace, ..self.cluster.options()? })
     }
 }
 

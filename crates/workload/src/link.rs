@@ -7,7 +7,6 @@ use amqp_client::{Client, Options};
 use amqp_protocol::codec::{Attach, DeliveryState, Error, ReceiverSettleMode};
 use amqp_protocol::engine::{DeliveryId, Event, LinkId, Mechanism, Outgoing};
 use thiserror::Error as ThisError;
-use transport::host_of;
 
 use crate::way::Way;
 
@@ -37,10 +36,9 @@ pub struct Link {
 impl Link {
     /// Connects to `host:port`, with its scheme or without.
     pub async fn connect(way: &Way, address: &str, login: Mechanism) -> Result<Client, Lost> {
-        let host = host_of(address.split_once("://").map_or(address, |(_, address)| address));
         let options = Options {
             container_id: "mayfly-bench".to_owned(),
-            hostname: Some(host.to_owned()),
+            hostname: Some(way.host(address)),
             login,
             answer_within: STEP_WITHIN,
             ..Options::default()

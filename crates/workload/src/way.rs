@@ -18,6 +18,8 @@ pub struct Way {
     tls: Option<ClientTls>,
     /// A certificate is shown to whoever asks for one.
     is_certified: bool,
+    /// What entities are in, if not the default one.
+    namespace: Option<String>,
 }
 
 impl Way {
@@ -31,7 +33,10 @@ impl Way {
     /// # Errors
     /// Certificates that are none.
     pub fn with(options: &ClientOptions) -> Result<Way, Error> {
-        let Some(trust) = &options.tls else { return Ok(Way { tls: None, is_certified: false }) };
+        let namespace = options.namespace.clone();
+        let Some(trust) = &options.tls else {
+            return Ok(Way { tls: None, is_certified: false, namespace });
+        };
         let authorities = match trust {
             Trust::System => None,
             Trust::Authorities(pem) => Some(pem.as_slice()),
@@ -39,7 +44,16 @@ impl Way {
         let own = options.certificate.as_ref();
         let own = own.map(|own| (own.certificate.as_slice(), own.key.as_slice()));
         let tls = ClientTls::new(authorities, own).map_err(Error::Wrong)?;
-        Ok(Way { tls: Some(tls), is_certified: own.is_some() })
+        Ok(Way { tls: Some(tls), is_certified: own.is_some(), namespace })
+    }
+
+    /// The host that a client says over AMQP, by which the namespace is chosen (NS-5). `address`: as for [`Way::to`].
+    pub fn host(&self, address: &str) -> String {
+        let host = host_of(address.split_once("://").map_or(address, |(_, address)| address));
+        match &self.namespace {
+            Some(namespace) => format!("{namespace}.{host}"),
+            None => host.to_owned(),
+        }
     }
 
     /// How to log in over AMQP: with the secret, or without one by the certificate.

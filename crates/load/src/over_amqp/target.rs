@@ -111,9 +111,7 @@ impl AmqpTarget {
     async fn put_token(&self, client: &mut Client, entity: &str) -> Result<(), Broken> {
         let lost = |error: amqp_client::Error| Broken(error.to_string());
         let refused = |told: String| Broken(format!("the token was not taken: {told}"));
-        let host = self.address(0);
-        let host = host.split_once("://").map_or(host, |(_, address)| address);
-        let host = host.split_once(':').map_or(host, |(host, _)| host);
+        let host = self.way.host(self.address(0));
         let audience = format!("amqp://{host}/{entity}");
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let expires_at_s = (now + TOKEN_LASTS).as_secs();

@@ -22,6 +22,7 @@ impl From<&TargetAddress> for api::Target {
             sasl: sasl.map(|sasl| sasl.name().to_owned()),
             key: options.secret.clone(),
             key_name: options.key_name.clone(),
+            namespace: options.namespace.clone(),
             is_tls: options.tls.is_some(),
             authorities: match &options.tls {
                 Some(Trust::Authorities(pem)) => Some(pem.clone().into()),
@@ -55,6 +56,7 @@ impl TryFrom<api::Target> for TargetAddress {
             options: ClientOptions {
                 secret: of.key,
                 key_name: of.key_name,
+                namespace: of.namespace,
                 tls,
                 certificate: own.map(|(certificate, key)| ClientCertificate {
                     certificate: certificate.to_vec(),
@@ -77,6 +79,7 @@ mod tests {
         let options = ClientOptions {
             secret: Some("key".to_owned()),
             key_name: Some("name".to_owned()),
+            namespace: Some("orders".to_owned()),
             tls: Some(Trust::Authorities(vec![3])),
             certificate: Some(own),
             give_up_after: Duration::from_secs(7),

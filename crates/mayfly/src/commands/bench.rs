@@ -16,7 +16,7 @@ use workload::{
     Protocol,
 };
 
-use crate::connect::Connect;
+use crate::connect::ConnectWithin;
 use crate::input::duration;
 use crate::terminal;
 
@@ -110,7 +110,7 @@ struct Lifecycle {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connect: Connect,
+    connect: ConnectWithin,
 }
 
 #[derive(Debug, clap::Args)]
@@ -141,7 +141,7 @@ struct Expiry {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connect: Connect,
+    connect: ConnectWithin,
 }
 
 #[derive(Debug, clap::Args)]
@@ -165,7 +165,7 @@ struct Backlog {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connect: Connect,
+    connect: ConnectWithin,
 }
 
 #[derive(Debug, clap::Args)]
@@ -186,7 +186,7 @@ struct Neighbour {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connect: Connect,
+    connect: ConnectWithin,
 }
 
 #[derive(Debug, clap::Args)]
@@ -208,7 +208,7 @@ struct Churn {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connect: Connect,
+    connect: ConnectWithin,
 }
 
 /// Reads a disturbance by its name.
@@ -294,7 +294,7 @@ async fn churn(args: Churn) -> anyhow::Result<()> {
 
 /// Runs a bench with a progress bar and prints its report; an error if messages were refused.
 async fn drive<R: Serialize + Display>(
-    connect: &Connect,
+    connect: &ConnectWithin,
     json: bool,
     bench: impl AsyncFnOnce(&Client, &Progress) -> Result<R, workload::Error>,
     errors: impl FnOnce(&R) -> &BTreeMap<String, u64>,

@@ -1,9 +1,11 @@
-//! Commands that wait to be proposed, in the order they came: the log's order is theirs (MSG-10).
+//! Commands that wait to be proposed, in the order they came: the log's order is theirs within each namespace
+//! (MSG-10), and namespaces take turns.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use domain::{
-    BATCH_BYTES_MAX, Command, Entry, ReceiverId, Refusal, Settlement, TOKENS_MAX, Timestamp, Weight,
+    BATCH_BYTES_MAX, Command, EntityId, Entry, Namespace, ReceiverId, Refusal, Settlement,
+    TOKENS_MAX, Timestamp, Weight,
 };
 
 use crate::config::ProposerConfig;
@@ -13,6 +15,8 @@ use crate::exchange::Reply;
 /// batch is at most 1 MiB (QUOTA-6), and whatever else comes to more is refused before it is posted
 /// (see [`excess`]).
 const ENTRY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Entities whose namespaces are remembered; what is asked about beyond has them looked up again.
+const KNOWN_MAX: usize = 128 * 1024;
 
 /// Who asked for a command.
 pub(crate) enum Slot {
@@ -36,10 +40,33 @@ pub(crate) enum Slot {
     Quiet,
 }
 
-#[derive(Default)]
+/// What one namespace may have of an entry in its turn: messages, or as many KiB.
+const TURN: i64 = 32;
+
+/// What waits goes in the order it came within a namespace. Of several namespaces each has its turn, so that one that
+/// asks for more than the group does holds up itself alone (NS-11).
 pub(crate) struct Waitlist {
-    items: VecDeque<Item>,
+    /// Of no entity: it goes first.
+    of_group: VecDeque<Item>,
+    lanes: Vec<Lane>,
+    /// Lanes that have something, in the order of their turns.
+    turns: VecDeque<usize>,
+    lane_of: HashMap<Namespace, usize>,
+    /// Of entities that were asked about.
+    known: HashMap<EntityId, usize>,
+    namespace_of: Box<NamespaceOf>,
     weight: Weight,
+}
+
+/// The namespace of an entity that the group has.
+type NamespaceOf = dyn Fn(EntityId) -> Option<Namespace> + Send + Sync;
+
+/// What waits of one namespace.
+#[derive(Default)]
+struct Lane {
+    items: VecDeque<Item>,
+    /// What it may have still, of its turn and of those before; below zero, it had more than that.
+    credit: i64,
 }
 
 struct Item {
@@ -48,7 +75,28 @@ struct Item {
     weight: Weight,
 }
 
+impl Item {
+    fn cost(&self) -> i64 {
+        let cost = self.weight.messages.max(self.weight.bytes / 1024).max(1);
+        i64::try_from(cost).unwrap_or(i64::MAX)
+    }
+}
+
 impl Waitlist {
+    pub fn new(
+        namespace_of: impl Fn(EntityId) -> Option<Namespace> + Send + Sync + 'static,
+    ) -> Waitlist {
+        Waitlist {
+            of_group: VecDeque::new(),
+            lanes: Vec::new(),
+            turns: VecDeque::new(),
+            lane_of: HashMap::new(),
+            known: HashMap::new(),
+            namespace_of: Box::new(namespace_of),
+            weight: Weight::default(),
+        }
+    }
+
     pub fn push(&mut self, command: Command, slot: Slot) {
         self.push_copied(command, slot, 1);
     }
@@ -59,11 +107,50 @@ impl Waitlist {
         let copies = usize::try_from(copies).unwrap_or(usize::MAX);
         weight.messages = weight.messages.saturating_mul(copies);
         self.weight = self.weight + weight;
-        self.items.push_back(Item { command, slot, weight });
+        // A refusal stands where what was asked would have stood, or the serials behind it would find a gap.
+        let asked = match &slot {
+            Slot::Refused { asked, .. } => asked,
+            _ => &command,
+        };
+        let entity = asked.facts().entity;
+        let item = Item { command, slot, weight };
+        match entity {
+            None => self.of_group.push_back(item),
+            Some(entity) => {
+                let lane = self.lane(entity);
+                let Lane { items, credit } = &mut self.lanes[lane];
+                if items.is_empty() {
+                    *credit = TURN;
+                    self.turns.push_back(lane);
+                }
+                items.push_back(item);
+            }
+        }
+    }
+
+    /// What is not here, by whatever mistake, waits with the default namespace.
+    fn lane(&mut self, entity: EntityId) -> usize {
+        if let Some(lane) = self.known.get(&entity) {
+            return *lane;
+        }
+        let namespace = (self.namespace_of)(entity);
+        let is_here = namespace.is_some();
+        let lanes = &mut self.lanes;
+        let lane = *self.lane_of.entry(namespace.unwrap_or_default()).or_insert_with(|| {
+            lanes.push(Lane::default());
+            lanes.len() - 1
+        });
+        if is_here {
+            if self.known.len() >= KNOWN_MAX {
+                self.known.clear();
+            }
+            self.known.insert(entity, lane);
+        }
+        lane
     }
 
     pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.of_group.is_empty() && self.turns.is_empty()
     }
 
     /// Messages that what waits stores, takes or settles.
@@ -84,23 +171,55 @@ impl Waitlist {
         slots: &mut Vec<Slot>,
     ) {
         let mut filled = Weight::default();
-        while let Some(item) = self.items.front() {
-            let after = filled + item.weight;
+        while let Some(next) = self.next() {
+            let after = filled + next.weight;
             if !commands.is_empty() && (is_full(filled, config) || after.bytes > ENTRY_BYTES_MAX) {
                 return;
             }
             filled = after;
+            let Some(item) = self.take() else { return };
             self.weight = self.weight - item.weight;
-            let item = self.items.pop_front().expect("the item just looked at");
             commands.push(item.command);
             slots.push(item.slot);
         }
     }
 
+    /// The one whose turn it is.
+    fn next(&mut self) -> Option<&Item> {
+        if self.of_group.is_empty() {
+            while self.turns.len() > 1 {
+                let lane = &mut self.lanes[self.turns[0]];
+                if lane.credit > 0 {
+                    break;
+                }
+                lane.credit += TURN;
+                self.turns.rotate_left(1);
+            }
+        }
+        self.of_group.front().or_else(|| self.lanes[*self.turns.front()?].items.front())
+    }
+
+    /// Takes that one.
+    fn take(&mut self) -> Option<Item> {
+        if let Some(item) = self.of_group.pop_front() {
+            return Some(item);
+        }
+        let (is_alone, lane) = (self.turns.len() == 1, &mut self.lanes[*self.turns.front()?]);
+        let item = lane.items.pop_front()?;
+        // Nobody has less by what one has that waits alone.
+        lane.credit = if is_alone { TURN } else { lane.credit - item.cost() };
+        if lane.items.is_empty() {
+            self.turns.pop_front();
+        }
+        Some(item)
+    }
+
     /// Everything that waits, for a leader that is one no more.
     pub fn drain(&mut self) -> impl Iterator<Item = (Command, Slot)> + '_ {
         self.weight = Weight::default();
-        self.items.drain(..).map(|item| (item.command, item.slot))
+        self.turns.clear();
+        let of_lanes = self.lanes.iter_mut().flat_map(|lane| lane.items.drain(..));
+        self.of_group.drain(..).chain(of_lanes).map(|item| (item.command, item.slot))
     }
 }
 
@@ -151,6 +270,10 @@ mod tests {
     use super::*;
 
     fn send(messages: usize, content_bytes: usize) -> Command {
+        send_to(1, messages, content_bytes)
+    }
+
+    fn send_to(entity: u64, messages: usize, content_bytes: usize) -> Command {
         let message = NewMessage {
             content: Bytes::from(vec![0; content_bytes]),
             size_bytes: content_bytes as u32,
@@ -162,7 +285,7 @@ mod tests {
             scheduled_at: None,
         };
         let messages = vec![message; messages];
-        Command::Send(Send { origin: None, entity: EntityId(1), messages })
+        Command::Send(Send { origin: None, entity: EntityId(entity), messages })
     }
 
     fn fill(waitlist: &mut Waitlist) -> Vec<Command> {
@@ -174,13 +297,13 @@ mod tests {
 
     #[test]
     fn entries_are_filled_in_order_and_bounded() {
-        let mut waitlist = Waitlist::default();
+        let mut waitlist = Waitlist::new(|_| Some(Namespace::DEFAULT));
         for messages in 1..=40 {
             waitlist.push(send(messages, 1024), Slot::Quiet);
         }
         assert!(waitlist.full(&ProposerConfig::default()));
         let mut seen = Vec::new();
-        while !waitlist.items.is_empty() {
+        while !waitlist.is_empty() {
             let commands = fill(&mut waitlist);
             let messages = |command: &Command| match command {
                 Command::Send(send) => send.messages.len(),
@@ -196,7 +319,7 @@ mod tests {
 
     #[test]
     fn no_entry_passes_four_mebibytes() {
-        let mut waitlist = Waitlist::default();
+        let mut waitlist = Waitlist::new(|_| Some(Namespace::DEFAULT));
         for _ in 0..8 {
             waitlist.push(send(1, 1024 * 1024), Slot::Quiet);
         }
@@ -204,5 +327,76 @@ mod tests {
         let (mut commands, mut slots) = (Vec::new(), Vec::new());
         waitlist.fill(&config, &mut commands, &mut slots);
         assert_eq!(commands.len(), 3);
+    }
+
+    /// Entities below 100 are of one namespace, those below 200 of another, and of those above nobody knows.
+    fn of_two() -> Waitlist {
+        Waitlist::new(|EntityId(id)| match id {
+            0..100 => Some(Namespace::named("loud").expect("a name")),
+            100..200 => Some(Namespace::named("quiet").expect("a name")),
+            _ => None,
+        })
+    }
+
+    fn places(commands: &[Command], wanted: EntityId) -> Vec<usize> {
+        let is_of = |command: &Command| command.facts().entity == Some(wanted);
+        (0..).zip(commands).filter(|(_, it)| is_of(it)).map(|(place, _)| place).collect()
+    }
+
+    #[test]
+    fn ns_11_what_a_namespace_asks_for_too_much_holds_up_nobody_else() {
+        let mut waitlist = of_two();
+        for number in 0..10_000 {
+            waitlist.push(send_to(number % 50, 1, 100), Slot::Quiet);
+        }
+        for _ in 0..3 {
+            waitlist.push(send_to(100, 1, 100), Slot::Quiet);
+        }
+        waitlist.push(send_to(500, 1, 100), Slot::Quiet);
+        waitlist.push(Command::Beat, Slot::Quiet);
+        let commands = fill(&mut waitlist);
+        assert_eq!(commands[0], Command::Beat, "what is of no entity goes first");
+        let turn = TURN as usize;
+        assert_eq!(places(&commands, EntityId(100)), [1 + turn, 2 + turn, 3 + turn]);
+        assert_eq!(places(&commands, EntityId(500)), [4 + turn]);
+        let mut left = commands.len();
+        while !waitlist.is_empty() {
+            left += fill(&mut waitlist).len();
+        }
+        assert_eq!(left, 10_005);
+    }
+
+    #[test]
+    fn msg_10_within_a_namespace_the_order_is_the_one_they_came_in() {
+        let mut waitlist = of_two();
+        for number in 0..2_000 {
+            // Large ones have their namespace pay for them in turns that it leaves out.
+            let bytes = if number % 7 == 0 { 90_000 } else { 10 };
+            let size = usize::try_from(number).expect("small") + 1;
+            waitlist.push(send_to(number % 2 * 100 + number % 5, 1, bytes + size), Slot::Quiet);
+        }
+        let mut seen: [Vec<usize>; 2] = Default::default();
+        while !waitlist.is_empty() {
+            for command in fill(&mut waitlist) {
+                let Command::Send(send) = command else { panic!("only sends") };
+                let bytes = send.messages[0].content.len();
+                let number = if bytes > 90_000 { bytes - 90_001 } else { bytes - 11 };
+                seen[usize::from(send.entity.0 >= 100)].push(number);
+            }
+        }
+        assert_eq!(seen[0].len() + seen[1].len(), 2_000);
+        assert!(seen.iter().all(|numbers| numbers.is_sorted()));
+    }
+
+    #[test]
+    fn send_8_a_refusal_keeps_the_place_of_what_was_asked() {
+        let mut waitlist = of_two();
+        waitlist.push(send_to(1, 1, 10), Slot::Quiet);
+        let (reply, _) = tokio::sync::oneshot::channel();
+        let slot = Slot::Refused { reply: Reply::Local(reply), asked: send_to(1, 1, 10) };
+        let why = Refusal::InvalidOperation { why: "for a test" };
+        waitlist.push(Command::Refuse(domain::Refuse { origin: None, refusal: why }), slot);
+        let commands = fill(&mut waitlist);
+        assert!(matches!(commands[..], [Command::Send(_), Command::Refuse(_)]), "{commands:?}");
     }
 }

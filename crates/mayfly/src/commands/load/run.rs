@@ -18,7 +18,7 @@ use super::shipped::{self, ShippedLoad};
 use super::view::Screen;
 use crate::commands::bench::Spoken;
 use crate::commands::run_entities::RunEntities;
-use crate::connect::{Connect, authorities};
+use crate::connect::{ConnectWithin, authorities};
 use crate::interruption::{self, INTERRUPTED};
 use crate::terminal;
 
@@ -74,7 +74,7 @@ pub(super) struct RunArgs {
     #[command(flatten, next_help_heading = "Workers")]
     worker_secret: WorkerSecret,
     #[command(flatten)]
-    connect: Connect,
+    connect: ConnectWithin,
 }
 
 /// A worker was lost on the way.
@@ -179,7 +179,7 @@ impl RunArgs {
     fn target(&self) -> anyhow::Result<TargetAddress> {
         let options = self.connect.options()?;
         let (spoken, addresses) = match self.protocol {
-            Spoken::Grpc => (load::Spoken::Grpc, &self.connect.connect),
+            Spoken::Grpc => (load::Spoken::Grpc, &self.connect.cluster.connect),
             Spoken::Amqp => {
                 let sasl = self.sasl.map(|login| match login {
                     SaslLogin::Anonymous => Sasl::Anonymous,

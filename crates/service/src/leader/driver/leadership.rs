@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use domain::{
     Command, DeadlineKind, Effect, FEATURE_LEVEL_MATCH_BUDGET, FEATURE_LEVEL_RULES_OF_0_2, Fire,
-    MATCH_UNITS_MAX, Outcome, QueueId, Refusal, Refuse, Span, Timestamp,
+    Key, MATCH_UNITS_MAX, Outcome, QueueId, Refusal, Refuse, Row, Rows, Span, Timestamp,
 };
 use engine::{Engine, EngineOptions};
 use replication::GroupRows;
@@ -72,6 +72,11 @@ impl Leading {
     ) -> Leading {
         let engine = Engine::rebuild(&rows, EngineOptions::default());
         let meta = domain::meta(&rows);
+        let named = rows.clone();
+        let waitlist = Waitlist::new(move |entity| match named.get(&Key::Entity(entity)) {
+            Some(Row::Entity(row)) => Some(domain::namespace_of(&row.name)),
+            _ => None,
+        });
         Leading {
             epoch,
             since: Instant::now(),
@@ -80,7 +85,7 @@ impl Leading {
             clock,
             reattach,
             engine,
-            waitlist: Waitlist::default(),
+            waitlist,
             receivers: ReceiverTable::default(),
             bodies: Bodies::default(),
             last_at: meta.last_at,
