@@ -1,18 +1,24 @@
 //! A request to Resource Manager, as its resources read it, and the answers that all of them give.
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
 use auth::Access;
 use axum::Json;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use domain::Profile;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
 use service::Broker;
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use crate::caller::Caller;
-use crate::config::Messaging;
+use crate::config::{Config, Messaging};
 use crate::failure::Failure;
 
 pub(crate) type Answer = Result<Response, Failure>;
@@ -22,8 +28,41 @@ const PAGE_MAX: usize = 100;
 /// Where resources are said to be, unless a client has said it.
 pub(crate) const LOCATION: &str = "local";
 
+/// Somebody who is known, and what he asked: what outlives his request, where that sets something going.
+#[derive(Clone)]
+pub(crate) struct Asker {
+    pub config: Config,
+    pub broker: Broker,
+    pub caller: Caller,
+    pub tenant: Uuid,
+    pub subscription: Uuid,
+    /// The host that was asked, perhaps with its port.
+    pub host: String,
+    pub peer: Option<SocketAddr>,
+    /// How many deployments this node may carry out at a time.
+    pub carriers: Arc<Semaphore>,
+}
+
+/// What a request would come to is asked, and nothing is to be done.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trial {
+    /// Of namespaces that are not there and will be by then, by their names in lower case.
+    pub namespaces: BTreeMap<String, Profile>,
+}
+
+/// What is asked, apart from who asks.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub method: &'a Method,
+    pub path: &'a str,
+    pub query: &'a str,
+}
+
 /// A request from somebody who is known.
 pub(crate) struct Ask<'a> {
+    pub asker: &'a Asker,
+    /// `None`: it is meant.
+    pub trial: Option<&'a Trial>,
     pub broker: &'a Broker,
     pub caller: &'a Caller,
     /// Of the default namespace and the cluster's operators.
@@ -60,6 +99,31 @@ struct ResourceBody<P> {
 pub(crate) struct Window {
     pub skip: usize,
     pub top: usize,
+}
+
+impl Asker {
+    pub fn ask<'a>(&'a self, wanted: Wanted<'a>, body: Bytes, trial: Option<&'a Trial>) -> Ask<'a> {
+        let Wanted { method, path, query } = wanted;
+        Ask {
+            asker: self,
+            trial,
+            broker: &self.broker,
+            caller: &self.caller,
+            access: &self.config.access,
+            messaging: &self.config.messaging,
+            tenant: self.tenant,
+            subscription: self.subscription,
+            method,
+            host: &self.host,
+            path,
+            query,
+            body,
+        }
+    }
+
+    pub fn group_id(&self, group: &str) -> String {
+        format!("/subscriptions/{}/resourceGroups/{group}", self.subscription)
+    }
 }
 
 impl Ask<'_> {
@@ -134,7 +198,7 @@ impl Ask<'_> {
     }
 
     pub fn group_id(&self, group: &str) -> String {
-        format!("/subscriptions/{}/resourceGroups/{group}", self.subscription)
+        self.asker.group_id(group)
     }
 }
 

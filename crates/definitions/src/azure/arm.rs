@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use arm_template::{Error, Resource, evaluate, placeholder};
+use arm_template::{Context, Error, Resource, evaluate, placeholder};
 use serde_json::{Map, Value as Json};
 
 use super::{AzureResource, NAMESPACES};
@@ -24,7 +24,7 @@ pub(crate) fn read(
         };
         Problem::new(at, error.why)
     };
-    let evaluation = evaluate(template, parameters, &is_ours)
+    let evaluation = evaluate(template, parameters, &Context::nowhere(), &is_ours)
         .map_err(|errors| errors.into_iter().map(told).collect::<Vec<_>>())?;
     let (mut resources, mut problems) = (Vec::new(), Vec::new());
     for resource in evaluation.resources {
@@ -46,7 +46,8 @@ pub(crate) fn read(
         })
         .collect();
     if !evaluation.outputs.is_empty() {
-        let outputs = evaluation.outputs.join(", ");
+        let outputs: Vec<&str> = evaluation.outputs.keys().map(String::as_str).collect();
+        let outputs = outputs.join(", ");
         notes.push(format!("'{file}': outputs are not made: {outputs}"));
     }
     Ok((resources, notes))
@@ -59,7 +60,8 @@ fn is_ours(kind: &str) -> bool {
 
 /// A resource of which everything is known that an entity has; of the namespace nothing has to be.
 fn known(resource: Resource) -> Result<AzureResource, Vec<Error>> {
-    let Resource { at, kind, name, is_existing, properties, sku: _ } = resource;
+    let Resource { at, kind, name, is_existing, mut body, .. } = resource;
+    let properties = body.remove("properties").unwrap_or_default();
     let kind = kind.to_ascii_lowercase();
     let kind = kind.trim_start_matches(NAMESPACES).trim_start_matches('/').to_owned();
     let names: Vec<String> = name.split('/').skip(1).map(str::to_owned).collect();
