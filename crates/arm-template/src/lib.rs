@@ -42,3 +42,5 @@ pub use resources::{Evaluation, Module, Node, NodeKind, Resource, evaluate};
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_deployed;

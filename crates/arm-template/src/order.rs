@@ -2,7 +2,6 @@
 
 use crate::Error;
 use crate::context::id_end;
-use crate::module;
 use crate::resources::{Draft, Node, NodeKind};
 
 /// Fills in what comes before each node.
@@ -81,7 +80,6 @@ fn is_same(one: &Draft, other: &Draft) -> bool {
         && !other.is_existing
         && one.kind.eq_ignore_ascii_case(&other.kind)
         && one.name.eq_ignore_ascii_case(&other.name)
-        && !module::is_module(&one.kind)
 }
 
 /// Nodes are taken away whose predecessors are; what stays is in a circle, or behind one.

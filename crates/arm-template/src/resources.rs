@@ -11,6 +11,8 @@ use crate::{Error, function, module, order, parameters, placeholder};
 
 /// Modules in modules.
 const DEPTH_MAX: usize = 16;
+/// Resources and modules of one template, where it is deployed; as Azure has it.
+const NODES_MAX: usize = 800;
 /// Of a resource what is the template's language; the rest is the resource's.
 const LANGUAGE: [&str; 11] = [
     "type",
@@ -114,6 +116,11 @@ pub fn evaluate(
     expansion.all(template, &scope.frame(), &root, "");
     let Expansion { mut evaluation, drafts, mut errors, .. } = expansion;
     match context.is_deployed() {
+        true if evaluation.nodes.len() > NODES_MAX => {
+            let count = evaluation.nodes.len();
+            let why = format!("it comes to {count} resources and modules, allowed are {NODES_MAX}");
+            errors.push(Error::new("resources", why));
+        }
         true => {
             errors.extend(order::resolve(&mut evaluation.nodes, &drafts));
             let (found, wrong) = outputs(template, &scope.frame());

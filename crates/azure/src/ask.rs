@@ -46,8 +46,8 @@ pub(crate) struct Asker {
 /// What a request would come to is asked, and nothing is to be done.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trial {
-    /// Of namespaces that are not there and will be by then, by their names in lower case.
-    pub namespaces: BTreeMap<String, Profile>,
+    /// Namespaces that will be there by then, by their names in lower case, and of what profile, if that is said.
+    pub namespaces: BTreeMap<String, Option<Profile>>,
 }
 
 /// What is asked, apart from who asks.
@@ -68,7 +68,6 @@ pub(crate) struct Ask<'a> {
     /// Of the default namespace and the cluster's operators.
     pub access: &'a Access,
     pub messaging: &'a Messaging,
-    pub tenant: Uuid,
     pub subscription: Uuid,
     pub method: &'a Method,
     /// The host that was asked, perhaps with its port.
@@ -111,7 +110,6 @@ impl Asker {
             caller: &self.caller,
             access: &self.config.access,
             messaging: &self.config.messaging,
-            tenant: self.tenant,
             subscription: self.subscription,
             method,
             host: &self.host,

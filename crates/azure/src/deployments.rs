@@ -12,7 +12,7 @@ mod shown;
 mod unit;
 mod what_if;
 
-use axum::http::header::{HeaderName, LOCATION as LOCATION_HEADER, RETRY_AFTER};
+use axum::http::header::{HeaderName, RETRY_AFTER};
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
 use serde_json::json;
@@ -36,7 +36,7 @@ const AFTER_S: u32 = 1;
 const VERSION: &str = "2025-04-01";
 /// A node that carries one out says so at least every few seconds; one that has not said so for so long has ended, in
 /// milliseconds.
-const SILENT_MS: u64 = 20_000;
+const SILENT_MS: u64 = 10_000;
 
 pub(crate) async fn list(ask: &Ask<'_>, group: &str) -> Answer {
     if *ask.method != Method::GET {

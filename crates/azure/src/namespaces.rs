@@ -270,12 +270,16 @@ impl Place {
             place.namespace.as_str().eq_ignore_ascii_case(name)
                 && place.kept.group.eq_ignore_ascii_case(&group.name)
         });
-        let planned = || {
-            let profile = ask.trial?.namespaces.get(&name.to_ascii_lowercase())?;
-            let kept = Kept { group: group.name.clone(), ..Kept::default() };
-            Place::planned(name, kept, *profile)
+        let planned = ask.trial.and_then(|it| it.namespaces.get(&name.to_ascii_lowercase()));
+        let found = match (found, planned) {
+            (Some(place), Some(Some(profile))) => Some(Place { profile: *profile, ..place }),
+            (None, Some(profile)) => {
+                let kept = Kept { group: group.name.clone(), ..Kept::default() };
+                Place::planned(name, kept, profile.unwrap_or(Profile::Standard))
+            }
+            (found, _) => found,
         };
-        found.or_else(planned).ok_or_else(|| {
+        found.ok_or_else(|| {
             let message = format!(
                 "The Resource 'Microsoft.ServiceBus/namespaces/{}' under resource group '{}' was not found.",
                 domain::Excerpt(name),

@@ -14,6 +14,8 @@ const OPERATIONS: &str = "azure/deployment-operations/";
 const CANCELS: &str = "azure/deployment-cancels/";
 /// Deployments that are kept, of all groups; the oldest one that is over makes room.
 const RECORDS_MAX: usize = 200;
+/// Documents that they take, all together, before one more.
+const DOCUMENTS_MAX: usize = 800;
 /// Of one document's text, in bytes.
 const PART_BYTES_MAX: usize = 40 * 1024;
 /// Operations that one document has. The message of an error is abridged, so that they fit.
@@ -68,6 +70,8 @@ pub(crate) struct Record {
     pub host: String,
     /// Documents that what was asked for takes.
     pub request_parts: usize,
+    /// And what was done.
+    pub operation_parts: usize,
     pub template_hash: String,
     pub parameters: Map<String, Value>,
     pub outputs: Map<String, Value>,
@@ -139,20 +143,23 @@ pub(crate) async fn put(broker: &Broker, record: &Record) -> Result<(), Failure>
     Ok(())
 }
 
-/// Makes room for one more.
+/// Makes room for one more: the oldest that is over is forgotten.
 ///
 /// # Errors
 /// The catalog does not answer.
 pub(crate) async fn make_room(broker: &Broker) -> Result<(), Failure> {
     let mut records = list(broker, RECORDS);
-    if records.len() < RECORDS_MAX {
-        return Ok(());
+    records.sort_by_key(|record| std::cmp::Reverse(record.started_at));
+    let parts = |record: &Record| 1 + record.request_parts + record.operation_parts;
+    let mut count = records.len();
+    let mut documents: usize = records.iter().map(parts).sum();
+    while count >= RECORDS_MAX || documents >= DOCUMENTS_MAX {
+        let Some(index) = records.iter().rposition(|record| record.state.is_over()) else { break };
+        let oldest = records.remove(index);
+        forget(broker, &oldest.group, &oldest.name).await?;
+        (count, documents) = (count - 1, documents - parts(&oldest));
     }
-    records.retain(|record| record.state.is_over());
-    match records.into_iter().min_by_key(|record| record.started_at) {
-        Some(oldest) => forget(broker, &oldest.group, &oldest.name).await,
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Keeps what was asked for, and returns how many documents that took.

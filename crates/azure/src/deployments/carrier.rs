@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::records::{self, Record, State};
 
 /// At least so often the record says that somebody is at it.
-const BEAT: Duration = Duration::from_secs(4);
+const BEAT: Duration = Duration::from_secs(2);
 /// At most so often it says how far that is.
 const WRITE: Duration = Duration::from_millis(500);
 /// What a group that has no leader for a while refuses is asked for again within.
@@ -195,7 +195,7 @@ impl Carrier {
         self.check_on().await?;
         let of = &evaluation.modules[module];
         let now_ms = self.now_ms();
-        let mut unit = Unit::of_module(&self.root.record, &of.name, &self.broker(), now_ms);
+        let mut unit = Unit::of_module(&self.root.record, &of.name, &self.broker(), now_ms).await?;
         unit.record.parameters.clone_from(&of.parameters);
         let made = unit.operations.iter().filter(|one| one.state == State::Succeeded);
         self.done.extend(made.map(|one| one.at.clone()));

@@ -17,8 +17,8 @@ use crate::{discovery, subscriptions};
 
 pub(super) const DEPLOYMENTS: &str = "Microsoft.Resources/deployments";
 const NAMESPACES: &str = "microsoft.servicebus/namespaces";
-/// Resources and modules of one template, as Resource Manager has it.
-const NODES_MAX: usize = 800;
+/// Modules of one template: each is a deployment that is kept.
+const MODULES_MAX: usize = 100;
 /// Answers that change what is asked next.
 const ROUNDS_MAX: usize = 32;
 
@@ -90,10 +90,11 @@ impl Plan {
     /// # Errors
     /// There is more in it than a deployment takes, or something that is not to be had here.
     fn check(&self, evaluation: &Evaluation) -> Result<(), Failure> {
-        if evaluation.nodes.len() > NODES_MAX {
+        if evaluation.modules.len() > MODULES_MAX {
             let message = format!(
-                "Deployment template validation failed: 'The number of resources is {}, allowed is {NODES_MAX}'.",
-                evaluation.nodes.len()
+                "Deployment template validation failed: 'The number of nested deployments is {}, allowed is \
+                 {MODULES_MAX}'.",
+                evaluation.modules.len()
             );
             return Err(Failure::new(StatusCode::BAD_REQUEST, "InvalidTemplate", message));
         }
@@ -241,14 +242,14 @@ pub(super) fn detail(request: &Request, at: &str, id: &str, error: &Value) -> Va
 }
 
 /// Namespaces that a template makes, with what they take.
-fn planned(evaluation: &Evaluation) -> BTreeMap<String, domain::Profile> {
+fn planned(evaluation: &Evaluation) -> BTreeMap<String, Option<domain::Profile>> {
     let made = evaluation
         .resources
         .iter()
         .filter(|resource| !resource.is_existing && resource.kind.eq_ignore_ascii_case(NAMESPACES));
     made.map(|resource| {
         let sku = resource.body.get("sku").and_then(profile_of);
-        (resource.name.to_ascii_lowercase(), sku.unwrap_or(domain::Profile::Standard))
+        (resource.name.to_ascii_lowercase(), sku)
     })
     .collect()
 }

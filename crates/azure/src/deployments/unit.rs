@@ -23,13 +23,25 @@ impl Unit {
         Unit { record, operations, changed: Vec::new() }
     }
 
-    /// A module of another; one that was begun before goes on.
-    pub fn of_module(root: &Record, name: &str, broker: &Broker, now_ms: u64) -> Unit {
+    /// A module of another; one that was begun before goes on, and one of another deployment makes room.
+    ///
+    /// # Errors
+    /// The catalog does not answer.
+    pub async fn of_module(
+        root: &Record,
+        name: &str,
+        broker: &Broker,
+        now_ms: u64,
+    ) -> Result<Unit, Failure> {
         let of = Some((root.name.clone(), root.run.clone()));
         let before = records::find(broker, &root.group, name).map(|kept| kept.record);
-        if let Some(record) = before.filter(|record| record.of == of) {
-            let operations = records::operations(broker, &record.run);
-            return Unit::new(Record { owner: root.owner, ..record }, operations);
+        match before {
+            Some(record) if record.of == of => {
+                let operations = records::operations(broker, &record.run);
+                return Ok(Unit::new(Record { owner: root.owner, ..record }, operations));
+            }
+            Some(_) => records::forget(broker, &root.group, name).await?,
+            None => records::make_room(broker).await?,
         }
         let record = Record {
             group: root.group.clone(),
@@ -42,7 +54,7 @@ impl Unit {
             host: root.host.clone(),
             ..Record::default()
         };
-        Unit::new(record, Vec::new())
+        Ok(Unit::new(record, Vec::new()))
     }
 
     pub fn begin(&mut self, at: &str, kind: &str, name: &str, now_ms: u64) {
@@ -123,6 +135,7 @@ impl Unit {
             self.changed.pop();
         }
         self.record.beats += 1;
+        self.record.operation_parts = self.operations.len().div_ceil(OPERATIONS_OF_PART);
         records::put(broker, &self.record).await
     }
 

@@ -43,7 +43,7 @@ pub(super) async fn answer(plan: &Plan, ask: &Ask<'_>) -> Value {
     let named: Vec<&str> =
         tried.evaluation.resources.iter().map(|resource| &*resource.name).collect();
     changes.extend(ignored(plan, ask, &named));
-    json!({"status": "Succeeded", "properties": {"correlationId": "", "changes": changes}})
+    json!({"status": "Succeeded", "properties": {"changes": changes}})
 }
 
 /// `after`: none where it depends on what is not known before.
