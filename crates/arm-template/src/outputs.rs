@@ -3,14 +3,14 @@
 use serde_json::{Map, Value, json};
 
 use crate::scope::Frame;
-use crate::{Error, function, placeholder};
+use crate::{Error, function, parameters, placeholder};
 
 /// Each output as `{ type, value }`. One that waits for what is not known yet is a [placeholder].
 pub(crate) fn outputs(template: &Value, frame: &Frame<'_>) -> (Map<String, Value>, Vec<Error>) {
     let (mut found, mut errors) = (Map::new(), Vec::new());
     let declared = template.get("outputs").and_then(Value::as_object);
     for (name, of) in declared.into_iter().flatten() {
-        let kind = of.get("type").and_then(Value::as_str).unwrap_or("object");
+        let kind = parameters::type_name(&parameters::type_of(frame.scope.template, of));
         let value = match output(of, frame) {
             Ok(Some(value)) => value,
             Ok(None) => continue,

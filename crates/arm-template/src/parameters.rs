@@ -52,7 +52,7 @@ pub fn typed(template: &Value, name: &str, text: &str) -> Result<Value, Error> {
 }
 
 /// In lower case; of a type of the template's own, that which it stands for.
-fn type_of(template: &Map<String, Value>, declared: &Value) -> String {
+pub(crate) fn type_of(template: &Map<String, Value>, declared: &Value) -> String {
     resolved(template, declared)
         .get("type")
         .and_then(Value::as_str)
@@ -155,7 +155,7 @@ pub(crate) fn shown(scope: &Scope<'_>) -> Map<String, Value> {
 }
 
 /// As Resource Manager writes a type.
-fn type_name(lower: &str) -> &'static str {
+pub(crate) fn type_name(lower: &str) -> &'static str {
     match lower {
         "string" => "String",
         "securestring" => "SecureString",

@@ -182,8 +182,8 @@ struct Parent {
     name: String,
 }
 
-/// A resource in its turn, before it is evaluated.
-struct Turn<'r> {
+/// A resource in a turn of its loop, before it is evaluated.
+struct Instance<'r> {
     resource: &'r Value,
     kind: &'r str,
     symbol: Option<&'r str>,
@@ -231,7 +231,7 @@ impl Expansion<'_, '_> {
             *self.evaluation.skipped.entry(kind).or_default() += 1;
             return;
         }
-        let turn = Turn { resource, kind: &kind, symbol, loop_name: None, at };
+        let turn = Instance { resource, kind: &kind, symbol, loop_name: None, at };
         let Some(copy) = resource.get("copy").filter(|copy| !copy.is_null()) else {
             return self.turn(&turn, frame, place);
         };
@@ -240,7 +240,7 @@ impl Expansion<'_, '_> {
             Ok(turns) => {
                 for index in 0..turns {
                     let at = format!("{at} (turn {index})");
-                    let turn = Turn { loop_name: Some(name), at: &at, ..turn };
+                    let turn = Instance { loop_name: Some(name), at: &at, ..turn };
                     self.turn(&turn, &frame.turned(name, index), place);
                 }
             }
@@ -248,8 +248,8 @@ impl Expansion<'_, '_> {
         }
     }
 
-    fn turn(&mut self, turn: &Turn<'_>, frame: &Frame<'_>, place: &Place<'_>) {
-        let Turn { resource, kind, at, .. } = *turn;
+    fn turn(&mut self, turn: &Instance<'_>, frame: &Frame<'_>, place: &Place<'_>) {
+        let Instance { resource, kind, at, .. } = *turn;
         if place.depth > DEPTH_MAX {
             let why = format!("resources and modules are nested more than {DEPTH_MAX} deep");
             return self.errors.push(Error::new(at, why));
@@ -285,7 +285,7 @@ impl Expansion<'_, '_> {
         }
     }
 
-    fn node(&mut self, turn: &Turn<'_>, place: &Place<'_>) -> usize {
+    fn node(&mut self, turn: &Instance<'_>, place: &Place<'_>) -> usize {
         let (at, within, after) = (turn.at.to_owned(), place.within, Vec::new());
         self.evaluation.nodes.push(Node { at, within, after, is: NodeKind::Absent });
         self.drafts.push(Draft {
@@ -313,13 +313,13 @@ impl Expansion<'_, '_> {
 
     fn resource(
         &mut self,
-        turn: &Turn<'_>,
+        turn: &Instance<'_>,
         name: String,
         frame: &Frame<'_>,
         place: &Place<'_>,
         node: usize,
     ) -> Result<(), Error> {
-        let Turn { resource, kind, at, .. } = *turn;
+        let Instance { resource, kind, at, .. } = *turn;
         let is_existing = resource.get("existing").and_then(Value::as_bool) == Some(true);
         self.drafts[node].is_existing = is_existing;
         let is_deployed = self.run.context.is_deployed();
@@ -354,13 +354,13 @@ impl Expansion<'_, '_> {
     /// A template in a template.
     fn module(
         &mut self,
-        turn: &Turn<'_>,
+        turn: &Instance<'_>,
         name: String,
         frame: &Frame<'_>,
         place: &Place<'_>,
         node: usize,
     ) -> Result<(), Error> {
-        let Turn { resource, at, .. } = *turn;
+        let Instance { resource, at, .. } = *turn;
         let properties = format!("{at}.properties");
         let Some(template) = resource.pointer("/properties/template") else {
             let why = "what it links to cannot be followed; put the template in its place, as \

@@ -30,7 +30,7 @@ pub(crate) const LOCATION: &str = "local";
 
 /// Somebody who is known, and what he asked: what outlives his request, where that sets something going.
 #[derive(Clone)]
-pub(crate) struct Asker {
+pub(crate) struct Requester {
     pub config: Config,
     pub broker: Broker,
     pub caller: Caller,
@@ -60,7 +60,7 @@ pub(crate) struct Wanted<'a> {
 
 /// A request from somebody who is known.
 pub(crate) struct Ask<'a> {
-    pub asker: &'a Asker,
+    pub requester: &'a Requester,
     /// `None`: it is meant.
     pub trial: Option<&'a Trial>,
     pub broker: &'a Broker,
@@ -100,11 +100,11 @@ pub(crate) struct Window {
     pub top: usize,
 }
 
-impl Asker {
+impl Requester {
     pub fn ask<'a>(&'a self, wanted: Wanted<'a>, body: Bytes, trial: Option<&'a Trial>) -> Ask<'a> {
         let Wanted { method, path, query } = wanted;
         Ask {
-            asker: self,
+            requester: self,
             trial,
             broker: &self.broker,
             caller: &self.caller,
@@ -196,7 +196,7 @@ impl Ask<'_> {
     }
 
     pub fn group_id(&self, group: &str) -> String {
-        self.asker.group_id(group)
+        self.requester.group_id(group)
     }
 }
 

@@ -24,7 +24,7 @@ use crate::ask::{Answer, Ask, gone, told};
 use crate::failure::Failure;
 use crate::groups::Group;
 use crate::path::DeploymentPart;
-use crate::records::{self, Kept, Record, State};
+use crate::records::{self, Record, State, Stored};
 use carrier::Carrier;
 use plan::Plan;
 use request::Request;
@@ -49,7 +49,7 @@ pub(crate) async fn list(ask: &Ask<'_>, group: &str) -> Answer {
     };
     let records = records::all(ask.broker, &group.name);
     let found = records.iter().filter(|record| is_wanted(record));
-    ask.page_of(found.map(|record| shown::deployment(ask.asker, record)).collect())
+    ask.page_of(found.map(|record| shown::deployment(ask.requester, record)).collect())
 }
 
 /// # Errors
@@ -79,7 +79,7 @@ pub(crate) async fn answer(
     match (part, ask.method) {
         (DeploymentPart::Itself, &Method::GET) => {
             let record = of.carried_on().await?;
-            told(shown::deployment(ask.asker, &record))
+            told(shown::deployment(ask.requester, &record))
         }
         (DeploymentPart::Itself, &Method::HEAD) => Ok(match of.find() {
             Ok(_) => StatusCode::NO_CONTENT.into_response(),
@@ -92,11 +92,11 @@ pub(crate) async fn answer(
         (DeploymentPart::Cancel, &Method::POST) => of.cancel().await,
         (DeploymentPart::Operations, &Method::GET) => {
             let record = of.carried_on().await?;
-            ask.page_of(shown::operations(ask.asker, &record))
+            ask.page_of(shown::operations(ask.requester, &record))
         }
         (DeploymentPart::Operation { id }, &Method::GET) => {
             let record = of.find()?.record;
-            let mut all = shown::operations(ask.asker, &record).into_iter();
+            let mut all = shown::operations(ask.requester, &record).into_iter();
             let found = all.find(|one| one["operationId"] == json!(id));
             found.map_or_else(
                 || {
@@ -127,7 +127,7 @@ impl Deployments<'_> {
         self.ask.broker
     }
 
-    fn find(&self) -> Result<Kept, Failure> {
+    fn find(&self) -> Result<Stored, Failure> {
         records::find(self.broker(), &self.group.name, self.name).ok_or_else(|| {
             let message =
                 format!("Deployment '{}' could not be found.", domain::Excerpt(self.name));
@@ -139,7 +139,7 @@ impl Deployments<'_> {
         self.broker().cluster().now_here().0.0
     }
 
-    fn is_silent(&self, kept: &Kept) -> bool {
+    fn is_silent(&self, kept: &Stored) -> bool {
         !kept.record.state.is_over() && self.now_ms().saturating_sub(kept.modified_at.0) > SILENT_MS
     }
 
@@ -184,16 +184,16 @@ impl Deployments<'_> {
     }
 
     fn permit(&self) -> Result<OwnedSemaphorePermit, Failure> {
-        self.ask.asker.carriers.clone().try_acquire_owned().map_err(|_| {
+        self.ask.requester.carriers.clone().try_acquire_owned().map_err(|_| {
             let message = "This node carries out as many deployments as it does at a time.";
             Failure::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message).after_s(5)
         })
     }
 
     fn plan(&self, name: &str, request: Request, started_at: u64, host: &str) -> Plan {
-        let mut asker = self.ask.asker.clone();
-        host.clone_into(&mut asker.host);
-        Plan::new(asker, self.group.clone(), name, request, started_at)
+        let mut requester = self.ask.requester.clone();
+        host.clone_into(&mut requester.host);
+        Plan::new(requester, self.group.clone(), name, request, started_at)
     }
 
     /// Of what is asked for now.
@@ -238,12 +238,12 @@ impl Deployments<'_> {
         record.request_parts =
             records::put_request(self.broker(), &record.run, plan.request.text()).await?;
         records::put(self.broker(), &record).await?;
-        let body = axum::Json(shown::deployment(self.ask.asker, &record));
+        let body = axum::Json(shown::deployment(self.ask.requester, &record));
         let status = if before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
         let at = format!(
             "{}{}/operationStatuses/{}?api-version={VERSION}",
             self.ask.base(),
-            shown::id(self.ask.asker, &record),
+            shown::id(self.ask.requester, &record),
             record.run
         );
         tokio::spawn(Carrier::new(plan, record, permit).run());
@@ -263,7 +263,7 @@ impl Deployments<'_> {
     }
 
     async fn cancel(&self) -> Answer {
-        let Kept { record, .. } = self.find()?;
+        let Stored { record, .. } = self.find()?;
         if record.state.is_over() {
             let message = format!(
                 "The deployment '{}' cannot be cancelled: it is over, and its state is '{}'.",

@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::ask::{Answer, Ask, Asker, LOCATION, gone, told};
+use crate::ask::{Answer, Ask, LOCATION, Requester, gone, told};
 use crate::failure::Failure;
 use crate::namespaces::{self, Kept};
 use crate::records;
@@ -81,9 +81,9 @@ impl Group {
         groups
     }
 
-    pub fn shown(&self, asker: &Asker) -> Value {
+    pub fn shown(&self, requester: &Requester) -> Value {
         json!({
-            "id": asker.group_id(&self.name),
+            "id": requester.group_id(&self.name),
             "name": self.name,
             "type": "Microsoft.Resources/resourceGroups",
             "location": self.location,
@@ -133,7 +133,7 @@ pub(crate) fn location(written: Option<&str>) -> String {
 pub(crate) fn list(ask: &Ask<'_>) -> Answer {
     match *ask.method {
         Method::GET => {
-            ask.page_of(Group::all(ask).iter().map(|group| group.shown(ask.asker)).collect())
+            ask.page_of(Group::all(ask).iter().map(|group| group.shown(ask.requester)).collect())
         }
         _ => Err(Failure::not_allowed(ask.method)),
     }
@@ -141,7 +141,7 @@ pub(crate) fn list(ask: &Ask<'_>) -> Answer {
 
 pub(crate) async fn answer(ask: &Ask<'_>, name: &str) -> Answer {
     match *ask.method {
-        Method::GET => told(Group::find(ask, name)?.shown(ask.asker)),
+        Method::GET => told(Group::find(ask, name)?.shown(ask.requester)),
         Method::HEAD => Ok(match Group::find(ask, name) {
             Ok(_) => StatusCode::NO_CONTENT.into_response(),
             Err(_) => StatusCode::NOT_FOUND.into_response(),
@@ -189,7 +189,7 @@ async fn put(ask: &Ask<'_>, name: &str) -> Answer {
     let text = serde_json::to_string(&group).unwrap_or_default();
     ask.broker.documents().put(&document(name), text, false).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, axum::Json(group.shown(ask.asker))).into_response())
+    Ok((status, axum::Json(group.shown(ask.requester))).into_response())
 }
 
 /// With its namespaces, and all that is in them.

@@ -95,7 +95,7 @@ pub(crate) struct Operation {
 }
 
 /// A record, and when it was written last.
-pub(crate) struct Kept {
+pub(crate) struct Stored {
     pub record: Record,
     pub modified_at: Timestamp,
 }
@@ -108,10 +108,10 @@ fn document(group: &str, name: &str) -> String {
     format!("{}{}", group_prefix(group), name.to_lowercase())
 }
 
-pub(crate) fn find(broker: &Broker, group: &str, name: &str) -> Option<Kept> {
+pub(crate) fn find(broker: &Broker, group: &str, name: &str) -> Option<Stored> {
     let row = broker.documents().get(&document(group, name))?;
     let record = serde_json::from_str(&row.text.0).ok()?;
-    Some(Kept { record, modified_at: row.modified_at })
+    Some(Stored { record, modified_at: row.modified_at })
 }
 
 /// Of a group, the last one first.
@@ -240,7 +240,7 @@ pub(crate) fn is_cancelled(broker: &Broker, run: &str) -> bool {
 /// # Errors
 /// The catalog does not answer.
 pub(crate) async fn forget(broker: &Broker, group: &str, name: &str) -> Result<(), Failure> {
-    let Some(Kept { record, .. }) = find(broker, group, name) else { return Ok(()) };
+    let Some(Stored { record, .. }) = find(broker, group, name) else { return Ok(()) };
     broker.documents().remove(&document(group, name)).await?;
     forget_request(broker, &record).await?;
     for row in broker.documents().list(&format!("{OPERATIONS}{}/", record.run)) {

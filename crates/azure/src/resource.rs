@@ -22,10 +22,10 @@ pub(crate) async fn recorded(
     answer: impl Future<Output = Answer>,
 ) -> Response {
     let entry = audited(target, ask.method).map(|(action, namespace, object)| {
-        let (protocol, address) = (Protocol::Http, ask.asker.peer);
+        let (protocol, address) = (Protocol::Http, ask.requester.peer);
         let principal = Some(ask.caller.principal().clone());
         let caller = audit::Caller { protocol, address, principal, namespace };
-        ask.asker.config.trail.begin(caller, action, &object)
+        ask.requester.config.trail.begin(caller, action, &object)
     });
     let answer = answer.await.unwrap_or_else(Failure::into_response);
     if let Some(entry) = entry {

@@ -22,7 +22,7 @@ use service::{Broker, KeyWatch};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-use crate::ask::{Answer, Ask, Asker, Wanted};
+use crate::ask::{Answer, Ask, Requester, Wanted};
 use crate::authority::{Authority, Proven, TokenFailure, TokenRequest};
 use crate::caller::Caller;
 use crate::config::Config;
@@ -301,7 +301,7 @@ impl Visit<'_> {
             _ => BODY_BYTES_MAX,
         };
         let body = read_body_of(body, bytes_max).await?;
-        let asker = Asker {
+        let requester = Requester {
             config: self.azure.config.clone(),
             broker: self.azure.broker.clone(),
             tenant: self.ids.tenant,
@@ -312,7 +312,7 @@ impl Visit<'_> {
             caller,
         };
         let query = parts.uri.query().unwrap_or_default();
-        let ask = asker.ask(Wanted { method, path, query }, body, None);
+        let ask = requester.ask(Wanted { method, path, query }, body, None);
         Ok(resource::recorded(&ask, self.target, respond(&ask, self.target)).await)
     }
 

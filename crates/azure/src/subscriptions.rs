@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use crate::ask::{Answer, Ask, Asker, LOCATION, told};
+use crate::ask::{Answer, Ask, LOCATION, Requester, told};
 use crate::failure::Failure;
 use crate::groups::Group;
 
@@ -32,31 +32,31 @@ const ENTITY_RULES: &[&str] =
     &["read", "write", "delete", "listkeys/action", "regenerateKeys/action"];
 
 pub(crate) fn tenants(ask: &Ask<'_>) -> Answer {
-    ask.page_of(vec![tenant(ask.asker)])
+    ask.page_of(vec![tenant(ask.requester)])
 }
 
-pub(crate) fn tenant(asker: &Asker) -> Value {
+pub(crate) fn tenant(requester: &Requester) -> Value {
     json!({
-        "id": format!("/tenants/{}", asker.tenant),
-        "tenantId": asker.tenant.to_string(),
+        "id": format!("/tenants/{}", requester.tenant),
+        "tenantId": requester.tenant.to_string(),
         "displayName": NAME,
         "tenantCategory": "Home",
     })
 }
 
 pub(crate) fn list(ask: &Ask<'_>) -> Answer {
-    ask.page_of(vec![shown(ask.asker)])
+    ask.page_of(vec![shown(ask.requester)])
 }
 
 pub(crate) fn get(ask: &Ask<'_>) -> Answer {
-    told(shown(ask.asker))
+    told(shown(ask.requester))
 }
 
-pub(crate) fn shown(asker: &Asker) -> Value {
+pub(crate) fn shown(requester: &Requester) -> Value {
     json!({
-        "id": format!("/subscriptions/{}", asker.subscription),
-        "subscriptionId": asker.subscription.to_string(),
-        "tenantId": asker.tenant.to_string(),
+        "id": format!("/subscriptions/{}", requester.subscription),
+        "subscriptionId": requester.subscription.to_string(),
+        "tenantId": requester.tenant.to_string(),
         "displayName": NAME,
         "state": "Enabled",
         "authorizationSource": "RoleBased",

@@ -11,7 +11,7 @@ use service::Broker;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use super::inner_ask::{self, Told};
+use super::inner_ask::{self, Reply};
 use super::plan::{Answers, DEPLOYMENTS, Plan, are_known, body_of, is_about, is_known};
 use super::unit::Unit;
 use crate::failure::Failure;
@@ -56,7 +56,7 @@ pub(super) struct Carrier {
 
 impl Carrier {
     pub fn new(plan: Plan, record: Record, permit: OwnedSemaphorePermit) -> Carrier {
-        let operations = records::operations(&plan.asker.broker, &record.run);
+        let operations = records::operations(&plan.requester.broker, &record.run);
         let done = operations.iter().filter(|one| one.state == State::Succeeded);
         Carrier {
             done: done.map(|one| one.at.clone()).collect(),
@@ -95,11 +95,11 @@ impl Carrier {
     }
 
     fn broker(&self) -> Broker {
-        self.plan.asker.broker.clone()
+        self.plan.requester.broker.clone()
     }
 
     fn now_ms(&self) -> u64 {
-        self.plan.asker.broker.cluster().now_here().0.0
+        self.plan.requester.broker.cluster().now_here().0.0
     }
 
     /// Makes everything. The outputs.
@@ -227,7 +227,7 @@ impl Carrier {
             if let Some(unit) = self.modules.get_mut(&node.at) {
                 unit.finish(State::Succeeded, outputs.clone(), None, now_ms);
             }
-            let told = Told { status: StatusCode::OK, body: Value::Null };
+            let told = Reply { status: StatusCode::OK, body: Value::Null };
             self.unit(evaluation, node).end(&node.at, &told, now_ms);
             self.done.insert(node.at.clone());
             is_further = true;
@@ -247,8 +247,8 @@ impl Carrier {
             if is_to_come || self.answers.contains_key(question) {
                 continue;
             }
-            let asker = self.plan.asker.clone();
-            let told = self.beating(inner_ask::question(&asker, question)).await;
+            let requester = self.plan.requester.clone();
+            let told = self.beating(inner_ask::question(&requester, question)).await;
             match told.error() {
                 None => {
                     self.answers.insert(question.clone(), told.body);
@@ -304,17 +304,17 @@ impl Carrier {
                 "details": details,
             });
             unit.finish(State::Failed, Map::new(), Some(error.clone()), now_ms);
-            let told = Told { status: StatusCode::CONFLICT, body: json!({"error": error}) };
+            let told = Reply { status: StatusCode::CONFLICT, body: json!({"error": error}) };
             self.unit(evaluation, node).end(&node.at, &told, now_ms);
         }
     }
 
     /// Puts a resource, again where its group has no leader for a while.
-    async fn put(&mut self, id: &str, body: bytes::Bytes) -> Told {
+    async fn put(&mut self, id: &str, body: bytes::Bytes) -> Reply {
         let until = Instant::now() + RETRY_WITHIN;
-        let asker = self.plan.asker.clone();
+        let requester = self.plan.requester.clone();
         loop {
-            let ask = inner_ask::ask(&asker, &Method::PUT, id, body.clone(), None);
+            let ask = inner_ask::ask(&requester, &Method::PUT, id, body.clone(), None);
             let told = self.beating(ask).await;
             if !told.is_passing() || Instant::now() > until {
                 return told;

@@ -9,7 +9,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use super::shown;
-use crate::ask::{Asker, Trial, Wanted};
+use crate::ask::{Requester, Trial, Wanted};
 use crate::failure::Failure;
 use crate::path::{DeploymentPart, Target, Within, target};
 use crate::{records, resource};
@@ -18,12 +18,12 @@ use crate::{records, resource};
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
 /// An answer.
-pub(super) struct Told {
+pub(super) struct Reply {
     pub status: StatusCode,
     pub body: Value,
 }
 
-impl Told {
+impl Reply {
     /// What is wrong, if something is: code and message.
     pub fn error(&self) -> Option<Value> {
         (!self.status.is_success()).then(|| self.body.get("error").cloned().unwrap_or_default())
@@ -37,17 +37,17 @@ impl Told {
 
 /// Asks for a resource by its id.
 pub(super) async fn ask(
-    asker: &Asker,
+    requester: &Requester,
     method: &Method,
     id: &str,
     body: Bytes,
     trial: Option<&Trial>,
-) -> Told {
+) -> Reply {
     let path: Vec<String> =
         id.split('/').map(|part| utf8_percent_encode(part, NON_ALPHANUMERIC).to_string()).collect();
     let path = path.join("/");
     let target = target(&path);
-    let ask = asker.ask(Wanted { method, path: &path, query: "" }, body, trial);
+    let ask = requester.ask(Wanted { method, path: &path, query: "" }, body, trial);
     let answer = async {
         let Target::Within { what, .. } = &target else { return Err(nothing(id)) };
         match what {
@@ -55,8 +55,9 @@ pub(super) async fn ask(
                 resource::answer(&ask, group, name, part).await
             }
             Within::Deployment { group, name, part: DeploymentPart::Itself } => {
-                let kept = records::find(&asker.broker, group, name).ok_or_else(|| nothing(id))?;
-                Ok(axum::Json(shown::deployment(asker, &kept.record)).into_response())
+                let kept =
+                    records::find(&requester.broker, group, name).ok_or_else(|| nothing(id))?;
+                Ok(axum::Json(shown::deployment(requester, &kept.record)).into_response())
             }
             _ => Err(nothing(id)),
         }
@@ -67,7 +68,7 @@ pub(super) async fn ask(
     };
     let status = response.status();
     let body = to_bytes(response.into_body(), ANSWER_BYTES_MAX).await.unwrap_or_default();
-    Told { status, body: serde_json::from_slice(&body).unwrap_or_default() }
+    Reply { status, body: serde_json::from_slice(&body).unwrap_or_default() }
 }
 
 fn nothing(id: &str) -> Failure {
@@ -79,11 +80,11 @@ fn nothing(id: &str) -> Failure {
 }
 
 /// What a template asks.
-pub(super) async fn question(asker: &Asker, question: &Question) -> Told {
+pub(super) async fn question(requester: &Requester, question: &Question) -> Reply {
     match question {
-        Question::Resource { id } => ask(asker, &Method::GET, id, Bytes::new(), None).await,
+        Question::Resource { id } => ask(requester, &Method::GET, id, Bytes::new(), None).await,
         Question::List { function, id } => {
-            ask(asker, &Method::POST, &format!("{id}/{function}"), Bytes::new(), None).await
+            ask(requester, &Method::POST, &format!("{id}/{function}"), Bytes::new(), None).await
         }
     }
 }

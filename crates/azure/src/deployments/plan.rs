@@ -7,9 +7,9 @@ use arm_template::{Context, Evaluation, NodeKind, Question, Resource, evaluate, 
 use axum::http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::inner_ask::{self, Told};
+use super::inner_ask::{self, Reply};
 use super::request::Request;
-use crate::ask::{Asker, Trial};
+use crate::ask::{Requester, Trial};
 use crate::failure::Failure;
 use crate::groups::Group;
 use crate::namespaces::profile_of;
@@ -25,7 +25,7 @@ const ROUNDS_MAX: usize = 32;
 pub(super) type Answers = BTreeMap<Question, Value>;
 
 pub(super) struct Plan {
-    pub asker: Asker,
+    pub requester: Requester,
     pub group: Group,
     pub name: String,
     pub request: Arc<Request>,
@@ -37,25 +37,31 @@ pub(super) struct Plan {
 pub(super) struct Tried {
     pub evaluation: Evaluation,
     /// What each resource would be, by its place in the evaluation; none where that depends on what is not known.
-    pub told: Vec<Option<Told>>,
+    pub told: Vec<Option<Reply>>,
 }
 
 impl Plan {
-    pub fn new(asker: Asker, group: Group, name: &str, request: Request, started_at: u64) -> Plan {
-        let base = format!("https://{}", asker.host);
+    pub fn new(
+        requester: Requester,
+        group: Group,
+        name: &str,
+        request: Request,
+        started_at: u64,
+    ) -> Plan {
+        let base = format!("https://{}", requester.host);
         let context = Context {
-            subscription_id: format!("/subscriptions/{}", asker.subscription),
+            subscription_id: format!("/subscriptions/{}", requester.subscription),
             group_name: group.name.clone(),
-            group: group.shown(&asker),
-            subscription: subscriptions::shown(&asker),
-            tenant: subscriptions::tenant(&asker),
-            environment: discovery::cloud(&base, asker.tenant),
+            group: group.shown(&requester),
+            subscription: subscriptions::shown(&requester),
+            tenant: subscriptions::tenant(&requester),
+            environment: discovery::cloud(&base, requester.tenant),
             deployment_name: name.to_owned(),
             now: Some(calendar(started_at)),
             answers: Some(Answers::new()),
         };
         let request = Arc::new(request);
-        Plan { asker, group, name: name.to_owned(), request, started_at, context }
+        Plan { requester, group, name: name.to_owned(), request, started_at, context }
     }
 
     pub fn id(&self, resource: &Resource) -> String {
@@ -158,7 +164,8 @@ impl Plan {
                 continue;
             }
             let (id, body) = (self.id(resource), body_of(resource));
-            let answer = inner_ask::ask(&self.asker, &Method::PUT, &id, body, Some(&trial)).await;
+            let answer =
+                inner_ask::ask(&self.requester, &Method::PUT, &id, body, Some(&trial)).await;
             if let Some(error) = answer.error() {
                 details.push(detail(&self.request, &resource.at, &id, &error));
             }
@@ -177,7 +184,7 @@ impl Plan {
             let before = answers.len();
             for question in &evaluation.questions {
                 if !is_about(question.id(), own.iter().map(String::as_str)) {
-                    let told = inner_ask::question(&self.asker, question).await;
+                    let told = inner_ask::question(&self.requester, question).await;
                     if told.status.is_success() {
                         answers.insert(question.clone(), told.body);
                     }

@@ -8,15 +8,15 @@ use domain::Timestamp;
 use serde_json::{Value, json};
 
 use super::plan::{DEPLOYMENTS, Plan, Tried};
-use crate::ask::{Asker, LOCATION};
+use crate::ask::{LOCATION, Requester};
 use crate::namespaces;
 use crate::records::{self, Operation, Record, State};
 
 /// Modules in modules, as the evaluation has it.
 const DEPTH_MAX: usize = 16;
 
-pub(super) fn id(asker: &Asker, record: &Record) -> String {
-    format!("{}/providers/{DEPLOYMENTS}/{}", asker.group_id(&record.group), record.name)
+pub(super) fn id(requester: &Requester, record: &Record) -> String {
+    format!("{}/providers/{DEPLOYMENTS}/{}", requester.group_id(&record.group), record.name)
 }
 
 pub(super) fn instant(at_ms: u64) -> String {
@@ -27,10 +27,10 @@ fn span(from_ms: u64, to_ms: u64) -> String {
     duration::show_iso_8601_ms(to_ms.saturating_sub(from_ms))
 }
 
-pub(super) fn deployment(asker: &Asker, record: &Record) -> Value {
-    let ended_at = record.ended_at.unwrap_or_else(|| asker.broker.cluster().now_here().0.0);
+pub(super) fn deployment(requester: &Requester, record: &Record) -> Value {
+    let ended_at = record.ended_at.unwrap_or_else(|| requester.broker.cluster().now_here().0.0);
     let mut made = Vec::new();
-    add_made(asker, record, 0, &mut made);
+    add_made(requester, record, 0, &mut made);
     let kinds: Vec<&str> = made.iter().map(|(kind, _)| kind.as_str()).collect();
     let mut properties = json!({
         "templateHash": record.template_hash,
@@ -54,7 +54,7 @@ pub(super) fn deployment(asker: &Asker, record: &Record) -> Value {
         properties["error"] = error.clone();
     }
     json!({
-        "id": id(asker, record),
+        "id": id(requester, record),
         "name": record.name,
         "type": DEPLOYMENTS,
         "properties": properties,
@@ -62,23 +62,28 @@ pub(super) fn deployment(asker: &Asker, record: &Record) -> Value {
 }
 
 /// Kinds and ids of what was made, that of modules included.
-fn add_made(asker: &Asker, record: &Record, depth: usize, made: &mut Vec<(String, String)>) {
-    for operation in records::operations(&asker.broker, &record.run) {
+fn add_made(
+    requester: &Requester,
+    record: &Record,
+    depth: usize,
+    made: &mut Vec<(String, String)>,
+) {
+    for operation in records::operations(&requester.broker, &record.run) {
         if operation.kind.eq_ignore_ascii_case(DEPLOYMENTS) {
-            let module = records::find(&asker.broker, &record.group, &operation.name);
+            let module = records::find(&requester.broker, &record.group, &operation.name);
             if let Some(module) = module.filter(|_| depth < DEPTH_MAX) {
-                add_made(asker, &module.record, depth + 1, made);
+                add_made(requester, &module.record, depth + 1, made);
             }
         } else if operation.state == State::Succeeded {
-            let id = resource_id(asker, record, &operation);
+            let id = resource_id(requester, record, &operation);
             made.push((operation.kind, id));
         }
     }
 }
 
-fn resource_id(asker: &Asker, record: &Record, operation: &Operation) -> String {
+fn resource_id(requester: &Requester, record: &Record, operation: &Operation) -> String {
     let (provider, types) = operation.kind.split_once('/').unwrap_or((&operation.kind, ""));
-    let start = format!("{}/providers/{provider}", asker.group_id(&record.group));
+    let start = format!("{}/providers/{provider}", requester.group_id(&record.group));
     let pairs = types.split('/').zip(operation.name.split('/'));
     pairs.fold(start, |id, (kind, name)| format!("{id}/{kind}/{name}"))
 }
@@ -96,15 +101,15 @@ fn providers(kinds: &[&str]) -> Value {
     }
 }
 
-pub(super) fn operations(asker: &Asker, record: &Record) -> Vec<Value> {
-    let all = records::operations(&asker.broker, &record.run);
-    all.iter().map(|operation| self::operation(asker, record, operation)).collect()
+pub(super) fn operations(requester: &Requester, record: &Record) -> Vec<Value> {
+    let all = records::operations(&requester.broker, &record.run);
+    all.iter().map(|operation| self::operation(requester, record, operation)).collect()
 }
 
-fn operation(asker: &Asker, record: &Record, operation: &Operation) -> Value {
+fn operation(requester: &Requester, record: &Record, operation: &Operation) -> Value {
     let status = StatusCode::from_u16(operation.status).unwrap_or_default();
     let reason = status.canonical_reason().unwrap_or_default().replace(' ', "");
-    let ended_at = operation.ended_at.unwrap_or_else(|| asker.broker.cluster().now_here().0.0);
+    let ended_at = operation.ended_at.unwrap_or_else(|| requester.broker.cluster().now_here().0.0);
     let mut properties = json!({
         "provisioningOperation": "Create",
         "provisioningState": operation.state.name(),
@@ -113,7 +118,7 @@ fn operation(asker: &Asker, record: &Record, operation: &Operation) -> Value {
         "trackingId": record.run,
         "statusCode": reason,
         "targetResource": {
-            "id": resource_id(asker, record, operation),
+            "id": resource_id(requester, record, operation),
             "resourceType": operation.kind,
             "resourceName": operation.name,
         },
@@ -122,7 +127,7 @@ fn operation(asker: &Asker, record: &Record, operation: &Operation) -> Value {
         properties["statusMessage"] = json!({"status": "Failed", "error": error});
     }
     json!({
-        "id": format!("{}/operations/{}", id(asker, record), operation.id),
+        "id": format!("{}/operations/{}", id(requester, record), operation.id),
         "operationId": operation.id,
         "properties": properties,
     })

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use service::{Broker, draw_uuid};
 use uuid::Uuid;
 
-use super::inner_ask::Told;
+use super::inner_ask::Reply;
 use crate::failure::Failure;
 use crate::records::{self, OPERATIONS_OF_PART, Operation, Record, State};
 
@@ -79,7 +79,7 @@ impl Unit {
     }
 
     /// What came of it.
-    pub fn end(&mut self, at: &str, told: &Told, now_ms: u64) {
+    pub fn end(&mut self, at: &str, told: &Reply, now_ms: u64) {
         let Some(index) = self.operations.iter().position(|one| one.at == at) else { return };
         let operation = &mut self.operations[index];
         operation.status = told.status.as_u16();

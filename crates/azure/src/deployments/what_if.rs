@@ -35,7 +35,7 @@ pub(super) async fn answer(plan: &Plan, ask: &Ask<'_>) -> Value {
     let resources = tried.evaluation.resources.iter().zip(tried.told);
     for (resource, told) in resources.filter(|(resource, _)| !resource.is_existing) {
         let id = plan.id(resource);
-        let before = inner_ask::ask(&plan.asker, &Method::GET, &id, Bytes::new(), None).await;
+        let before = inner_ask::ask(&plan.requester, &Method::GET, &id, Bytes::new(), None).await;
         let before = before.status.is_success().then(|| said(before.body, &resource.api_version));
         let after = told.map(|told| said(told.body, &resource.api_version));
         changes.push(change(resource, &id, before, after, plan.request.ids_only));
