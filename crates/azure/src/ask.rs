@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use auth::Access;
 use axum::Json;
@@ -14,12 +13,12 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
 use service::Broker;
-use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use crate::caller::Caller;
 use crate::config::{Config, Messaging};
 use crate::failure::Failure;
+use crate::runs::Runs;
 
 pub(crate) type Answer = Result<Response, Failure>;
 
@@ -39,8 +38,8 @@ pub(crate) struct Requester {
     /// The host that was asked, perhaps with its port.
     pub host: String,
     pub peer: Option<SocketAddr>,
-    /// How many deployments this node may carry out at a time.
-    pub carriers: Arc<Semaphore>,
+    /// What this node carries out.
+    pub runs: Runs,
 }
 
 /// What a request would come to is asked, and nothing is to be done.

@@ -17,7 +17,6 @@ use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
 use serde_json::json;
 use service::{Broker, draw_uuid};
-use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
 use crate::ask::{Answer, Ask, gone, told};
@@ -25,6 +24,7 @@ use crate::failure::Failure;
 use crate::groups::Group;
 use crate::path::DeploymentPart;
 use crate::records::{self, Record, State, Stored};
+use crate::runs::Permit;
 use carrier::Carrier;
 use plan::Plan;
 use request::Request;
@@ -159,7 +159,7 @@ impl Deployments<'_> {
     }
 
     async fn carry_on(&self, mut record: Record) -> Result<(), Failure> {
-        let Ok(permit) = self.permit() else { return Ok(()) };
+        let Ok(permit) = self.permit(&record.run) else { return Ok(()) };
         let text = records::request(self.broker(), &record);
         let request = text.and_then(|text| Request::read(&text).ok());
         let Some(request) = request else {
@@ -183,8 +183,8 @@ impl Deployments<'_> {
         Ok(())
     }
 
-    fn permit(&self) -> Result<OwnedSemaphorePermit, Failure> {
-        self.ask.requester.carriers.clone().try_acquire_owned().map_err(|_| {
+    fn permit(&self, run: &str) -> Result<Permit, Failure> {
+        self.ask.requester.runs.begin(run).ok_or_else(|| {
             let message = "This node carries out as many deployments as it does at a time.";
             Failure::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message).after_s(5)
         })
@@ -218,12 +218,12 @@ impl Deployments<'_> {
         }
         let plan = self.asked()?;
         let evaluation = plan.tried().await?.evaluation;
-        let permit = self.permit()?;
+        let run = Uuid::from_bytes(draw_uuid()).to_string();
+        let permit = self.permit(&run)?;
         records::make_room(self.broker()).await?;
         if before.is_some() {
             records::forget(self.broker(), &self.group.name, self.name).await?;
         }
-        let run = Uuid::from_bytes(draw_uuid()).to_string();
         let mut record = Record {
             group: self.group.name.clone(),
             name: self.name.to_owned(),

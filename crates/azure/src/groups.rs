@@ -199,6 +199,10 @@ async fn delete(ask: &Ask<'_>, name: &str) -> Answer {
         let message = format!("The resource group '{DEFAULT_GROUP}' is always there.");
         return Err(Failure::new(StatusCode::CONFLICT, "ResourceGroupIsNotDeletable", message));
     }
+    // Whoever carries one out ends, and makes nothing anew.
+    for name in records::names(ask.broker, &group.name) {
+        records::forget(ask.broker, &group.name, &name).await?;
+    }
     for info in ask.broker.namespaces().list() {
         if !Kept::of(ask, &info.row).group.eq_ignore_ascii_case(&group.name) {
             continue;
@@ -208,9 +212,6 @@ async fn delete(ask: &Ask<'_>, name: &str) -> Answer {
             let status = StatusCode::SERVICE_UNAVAILABLE;
             return Err(Failure::new(status, "ServiceUnavailable", message).after_s(1));
         }
-    }
-    for name in records::names(ask.broker, &group.name) {
-        records::forget(ask.broker, &group.name, &name).await?;
     }
     ask.broker.documents().remove(&document(name)).await?;
     gone(true)

@@ -17,6 +17,8 @@ mod authority;
 mod config;
 mod discovery;
 
+mod runs;
+
 mod ask;
 mod caller;
 mod right;

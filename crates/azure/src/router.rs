@@ -1,7 +1,6 @@
 //! The way in: tokens, who asks for what, and what he may; then the resource that he asks for.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use audit::{Protocol, Refused, Trail};
@@ -19,7 +18,6 @@ use bytes::Bytes;
 use domain::{DEFAULT_NAMESPACE, Excerpt, Namespace};
 use limits::{Exceeded, MANAGEMENT_CREDITS, Slot};
 use service::{Broker, KeyWatch};
-use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use crate::ask::{Answer, Ask, Requester, Wanted};
@@ -30,6 +28,7 @@ use crate::discovery;
 use crate::failure::Failure;
 use crate::path::{Target, Within, api_version, target};
 use crate::right::{action_name, taken};
+use crate::runs::Runs;
 use crate::signature::Flaw;
 use crate::{deployments, groups, namespaces, resource, subscriptions};
 
@@ -37,8 +36,6 @@ use crate::{deployments, groups, namespaces, resource, subscriptions};
 const BODY_BYTES_MAX: usize = 256 * 1024;
 /// Of a template with its parameters, in bytes.
 const TEMPLATE_BYTES_MAX: usize = 1024 * 1024;
-/// That a node carries out; a client that asks for more is told to ask later.
-const DEPLOYMENTS_AT_A_TIME: usize = 8;
 /// The first version of the interface that there is.
 const FIRST_VERSION: &str = "2017-04-01";
 /// What names any tenant.
@@ -57,7 +54,7 @@ pub struct Azure {
     config: Config,
     broker: Broker,
     authority: Authority,
-    carriers: Arc<Semaphore>,
+    runs: Runs,
 }
 
 /// What the cluster is called in Azure.
@@ -70,8 +67,7 @@ struct Ids {
 impl Azure {
     pub fn new(config: Config, broker: Broker, keys: KeyWatch) -> Azure {
         let authority = Authority::new(broker.clone(), config.access.clone(), keys);
-        let carriers = Arc::new(Semaphore::new(DEPLOYMENTS_AT_A_TIME));
-        Azure { config, broker, authority, carriers }
+        Azure { config, broker, authority, runs: Runs::default() }
     }
 
     /// Answers what [`is_for`](crate::is_for) says, with a [`Visitor`] in its extensions.
@@ -308,7 +304,7 @@ impl Visit<'_> {
             subscription: self.ids.subscription,
             host: self.host.to_owned(),
             peer: self.visitor.peer,
-            carriers: self.azure.carriers.clone(),
+            runs: self.azure.runs.clone(),
             caller,
         };
         let query = parts.uri.query().unwrap_or_default();

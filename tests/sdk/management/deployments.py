@@ -227,21 +227,36 @@ def half() -> None:
 
 
 def a_node_ends() -> None:
-    """The node that carries a deployment out is killed; another goes on with it, and answers for it."""
+    """One is cancelled. The node that carries another out is killed: a second one goes on with it, and answers for it."""
     copy = {"name": "many", "count": 500}
     many = {**queue("[format('{0}')]", NAMESPACE), "copy": copy, "name": f"[format('{NAMESPACE}/many-{{0}}', copyIndex())]"}
     inner = {"mode": "Incremental", "template": template(queue("of-a-module"))}
     module = {"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "last", "dependsOn": ["many"], "properties": inner}
-    deployments(0).begin_create_or_update(GROUP, "killed", of(template(SPACE, many, module)), polling=False)
+    body = of(template(SPACE, many, module))
+    deployments(0).begin_create_or_update(GROUP, "cancelled", body, polling=False)
+    deployments(1).cancel(GROUP, "cancelled")
+    expect("one that is cancelled", over("cancelled").provisioning_state, "Canceled")
+    deployments(0).begin_create_or_update(GROUP, "killed", body, polling=False)
+    try:
+        deployments(2).begin_create_or_update(GROUP, "killed", body, polling=False)
+        print("wrong: a deployment that runs is replaced")
+    except HttpResponseError as error:
+        expect("one that runs", code(error), (409, "DeploymentActive"))
     os.kill(int(os.environ["MAYFLY_PIDS"].split(",")[0]), signal.SIGKILL)
-    until = time.monotonic() + WITHIN
-    while (found := deployments(1).get(GROUP, "killed").properties).provisioning_state in ("Accepted", "Running"):
-        if time.monotonic() > until:
-            break
-        time.sleep(0.5)
+    found = over("killed")
     expect("a deployment whose node was killed", found.provisioning_state, "Succeeded")
     expect("what it made", len(found.output_resources or []), 502)
     expect("its module", deployments(2).get(GROUP, "last").properties.provisioning_state, "Succeeded")
+
+
+def over(name: str):  # noqa: ANN201
+    """A deployment once it is over, as node 2 has it."""
+    until = time.monotonic() + WITHIN
+    while (found := deployments(1).get(GROUP, name).properties).provisioning_state in ("Accepted", "Running"):
+        if time.monotonic() > until:
+            break
+        time.sleep(0.5)
+    return found
 
 
 def ends() -> None:

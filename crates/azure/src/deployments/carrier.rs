@@ -4,11 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use arm_template::{Evaluation, Node, NodeKind};
+use arm_template::{Evaluation, Node, NodeKind, placeholder};
 use axum::http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 use service::Broker;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::inner_ask::{self, Reply};
@@ -16,6 +15,7 @@ use super::plan::{Answers, DEPLOYMENTS, Plan, are_known, body_of, is_about, is_k
 use super::unit::Unit;
 use crate::failure::Failure;
 use crate::records::{self, Record, State};
+use crate::runs::Permit;
 
 /// At least so often the record says that somebody is at it.
 const BEAT: Duration = Duration::from_secs(2);
@@ -51,11 +51,11 @@ pub(super) struct Carrier {
     /// What was asked last and not answered.
     unanswered: Option<Value>,
     written_at: Instant,
-    _permit: OwnedSemaphorePermit,
+    _permit: Permit,
 }
 
 impl Carrier {
-    pub fn new(plan: Plan, record: Record, permit: OwnedSemaphorePermit) -> Carrier {
+    pub fn new(plan: Plan, record: Record, permit: Permit) -> Carrier {
         let operations = records::operations(&plan.requester.broker, &record.run);
         let done = operations.iter().filter(|one| one.state == State::Succeeded);
         Carrier {
@@ -269,14 +269,7 @@ impl Carrier {
             details.extend(self.unanswered.take());
         }
         if details.is_empty() {
-            let waits = evaluation.nodes.iter().find_map(|node| match &node.is {
-                NodeKind::Waits(error) => Some(self.plan.request.told(error)),
-                _ => None,
-            });
-            let message = waits.unwrap_or_else(|| {
-                "Something in the template depends on what nothing here can answer.".to_owned()
-            });
-            details.push(json!({"code": "InvalidTemplate", "message": message}));
+            details.push(json!({"code": "InvalidTemplate", "message": self.wait(evaluation)}));
         }
         json!({
             "code": "DeploymentFailed",
@@ -284,6 +277,24 @@ impl Carrier {
                         details. What was made stays; deploy again to make the rest.",
             "details": details,
         })
+    }
+
+    /// What it waits for.
+    fn wait(&self, evaluation: &Evaluation) -> String {
+        let waits = evaluation.nodes.iter().find_map(|node| match &node.is {
+            NodeKind::Waits(error) => Some(error.clone()),
+            NodeKind::Resource(index) if !self.done.contains(&node.at) => {
+                let values = evaluation.resources[*index].body.values();
+                let what = values.into_iter().find_map(placeholder::unknown)?;
+                let why = format!("it depends on {what}, which nothing here can answer");
+                Some(arm_template::Error::new(&node.at, why))
+            }
+            _ => None,
+        });
+        match waits {
+            Some(error) => self.plan.request.told(&error),
+            None => "An output depends on what nothing here can answer.".to_owned(),
+        }
     }
 
     /// A module in which something failed has.
