@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Azure's management tools, unmodified, against three nodes: the SDKs for Python and JS, `az`, and templates.
+"""Azure's management tools, unmodified, against three nodes: the SDKs for Python and JS, `az`, the
+client of HashiCorp's provider, and templates.
 
     tests/sdk/management.py              run.py calls it
     tests/sdk/management.py --only az    one of them
@@ -17,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cluster import NODES, Cluster
-from environment import HERE, CannotInstall, Command, node_home, python_home
+from environment import HERE, CannotInstall, Command, NoToolchain, go_program, node_home, python_home
 from well_known import FAILED
 
 PROGRAMS = HERE / "management"
@@ -47,8 +48,13 @@ def javascript(id: str, bases: list[str]) -> tuple[Command, Mapping[str, str]]:
     return [node, PROGRAMS / "arm.mjs", id, bases[0]], {"MAYFLY_SDK_MODULES": str(modules)}
 
 
+def go(id: str, bases: list[str]) -> tuple[Command, Mapping[str, str]]:
+    """The client of HashiCorp's provider."""
+    return [go_program("management-go", PROGRAMS / "go").program, id, bases[0]], {}
+
+
 TOOLS: Mapping[str, Callable[[str, list[str]], tuple[Command, Mapping[str, str]]]] = {
-    tool.__name__: tool for tool in (python, az, javascript, deployments)
+    tool.__name__: tool for tool in (python, az, javascript, go, deployments)
 }
 
 
@@ -66,6 +72,9 @@ def run_management(mayfly: Path, chosen: list[str] | None = None) -> list[str]:
             for tool in chosen or [*TOOLS]:
                 try:
                     command, more = TOOLS[tool](told[1], bases)
+                except NoToolchain as error:
+                    print(f"SKIPPED: {tool}'s management, for which this machine lacks {error}")
+                    continue
                 except CannotInstall as error:
                     if os.environ.get("MAYFLY_SDK") == "optional":
                         print(f"SKIPPED: {tool}'s management, which cannot be installed ({error})")
