@@ -28,16 +28,13 @@ use crate::runs::Permit;
 use carrier::Carrier;
 use plan::Plan;
 use request::Request;
+use unit::active;
 
 const NAME_CHARS_MAX: usize = 64;
 const OPERATION_HEADER: HeaderName = HeaderName::from_static("azure-asyncoperation");
 /// When to look again whether it is over, in seconds.
 const AFTER_S: u32 = 1;
 const VERSION: &str = "2025-04-01";
-/// A node that carries one out says so at least every few seconds; one that has not said so for so long has ended, in
-/// milliseconds.
-const SILENT_MS: u64 = 10_000;
-
 pub(crate) async fn list(ask: &Ask<'_>, group: &str) -> Answer {
     if *ask.method != Method::GET {
         return Err(Failure::not_allowed(ask.method));
@@ -139,20 +136,16 @@ impl Deployments<'_> {
         self.broker().cluster().now_here().0.0
     }
 
-    fn is_silent(&self, kept: &Stored) -> bool {
-        !kept.record.state.is_over() && self.now_ms().saturating_sub(kept.modified_at.0) > SILENT_MS
-    }
-
     /// As it is; where the node that carried it out has ended, this one goes on with it.
     async fn carried_on(&self) -> Result<Record, Failure> {
         let kept = self.find()?;
-        if !self.is_silent(&kept) {
+        if !kept.is_silent(self.now_ms()) {
             return Ok(kept.record);
         }
         // A module is carried on with what it is a module of.
         let of = kept.record.of.as_ref().map(|(name, _)| name.as_str());
         let root = records::find(self.broker(), &self.group.name, of.unwrap_or(self.name));
-        if let Some(root) = root.filter(|root| self.is_silent(root)) {
+        if let Some(root) = root.filter(|root| root.is_silent(self.now_ms())) {
             self.carry_on(root.record).await?;
         }
         Ok(self.find()?.record)
@@ -205,16 +198,8 @@ impl Deployments<'_> {
 
     async fn put(&self) -> Answer {
         let before = self.find().ok();
-        if let Some(kept) = &before
-            && !kept.record.state.is_over()
-            && !self.is_silent(kept)
-        {
-            let message = format!(
-                "Unable to edit or replace deployment '{}': it has been running since '{}'.",
-                kept.record.name,
-                shown::instant(kept.record.started_at)
-            );
-            return Err(Failure::new(StatusCode::CONFLICT, "DeploymentActive", message));
+        if let Some(kept) = before.as_ref().filter(|kept| kept.is_carried_out(self.now_ms())) {
+            return Err(active(&kept.record));
         }
         let plan = self.asked()?;
         let evaluation = plan.tried().await?.evaluation;
@@ -279,7 +264,7 @@ impl Deployments<'_> {
 
     async fn delete(&self) -> Answer {
         let Ok(kept) = self.find() else { return gone(false) };
-        if !kept.record.state.is_over() && !self.is_silent(&kept) {
+        if kept.is_carried_out(self.now_ms()) {
             let message = format!("The deployment '{}' is running; cancel it first.", self.name);
             return Err(Failure::new(StatusCode::CONFLICT, "DeploymentActive", message));
         }

@@ -16,6 +16,9 @@ const CANCELS: &str = "azure/deployment-cancels/";
 const RECORDS_MAX: usize = 200;
 /// Documents that they take, all together, before one more.
 const DOCUMENTS_MAX: usize = 800;
+/// A node that carries one out says so at least every few seconds; one that has not said so for so long has ended, in
+/// milliseconds.
+const SILENT_MS: u64 = 10_000;
 /// Of one document's text, in bytes.
 const PART_BYTES_MAX: usize = 40 * 1024;
 /// Operations that one document has. The message of an error is abridged, so that they fit.
@@ -98,6 +101,18 @@ pub(crate) struct Operation {
 pub(crate) struct Stored {
     pub record: Record,
     pub modified_at: Timestamp,
+}
+
+impl Stored {
+    /// Whether somebody is at it, as far as is known.
+    pub fn is_carried_out(&self, now_ms: u64) -> bool {
+        !self.record.state.is_over() && now_ms.saturating_sub(self.modified_at.0) <= SILENT_MS
+    }
+
+    /// Whether it is not over, and nobody is at it.
+    pub fn is_silent(&self, now_ms: u64) -> bool {
+        !self.record.state.is_over() && !self.is_carried_out(now_ms)
+    }
 }
 
 fn group_prefix(group: &str) -> String {

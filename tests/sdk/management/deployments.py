@@ -183,6 +183,7 @@ def outputs() -> None:
 def refusals() -> None:
     """Each: a template with its parameters, and the code of the error, or of its first detail."""
     number = {"parameters": {"n": {"type": "int"}}}
+    nested = {"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "bad", "properties": {"mode": "Incremental", "template": template()}}
     storage = {"type": "Microsoft.Storage/storageAccounts", "apiVersion": "2023-01-01", "name": "st"}
     rows: list[tuple[str, dict, str, str]] = [
         ("an unknown function", of(template(queue("x", lockDuration="[colour('x')]"))), "InvalidTemplate", "function 'colour' is not known"),
@@ -191,6 +192,7 @@ def refusals() -> None:
         ("a missing parameter", of(template(**number)), "InvalidTemplate", "parameters without a value: n"),
         ("one too many", of(template(), n=1), "InvalidTemplate", "the template has no parameter 'n'"),
         ("a dependency on nothing", of(template(queue("x", "gone"))), "InvalidTemplate", "'gone' is not defined"),
+        ("a module of its own name", of(template(nested)), "InvalidTemplate", "has the name of another one"),
         ("a refused SKU", of(template({**SPACE, "sku": {"name": "Gold"}})), "InvalidRequestContent", "Gold"),
         ("a refused name", of(template({**SPACE, "name": "sb"})), "BadRequest", "6 to 50 letters"),
         ("a refused property", of(template(queue("x", lockDuration="PT10M"))), "BadRequest", "LockDuration"),

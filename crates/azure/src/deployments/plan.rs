@@ -1,6 +1,6 @@
 //! A template where it is to be deployed: what it comes to there, and whether all of it can be had.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arm_template::{Context, Evaluation, NodeKind, Question, Resource, evaluate, placeholder};
@@ -103,6 +103,17 @@ impl Plan {
                 evaluation.modules.len()
             );
             return Err(Failure::new(StatusCode::BAD_REQUEST, "InvalidTemplate", message));
+        }
+        // All are deployments of one group, and kept by their names.
+        let mut names = BTreeSet::from([self.name.to_lowercase()]);
+        for module in &evaluation.modules {
+            if !names.insert(module.name.to_lowercase()) {
+                let why = format!(
+                    "the nested deployment '{}' has the name of another one, or of the deployment itself",
+                    module.name
+                );
+                return Err(self.request.invalid(&[arm_template::Error::new(&module.at, why)]));
+            }
         }
         let mut details = Vec::new();
         let made = evaluation.resources.iter().filter(|resource| !resource.is_existing);

@@ -1,12 +1,14 @@
 //! A deployment that is carried out, or a module of it: its record, and what was done with each resource.
 
+use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 use service::{Broker, draw_uuid};
 use uuid::Uuid;
 
 use super::inner_ask::Reply;
+use super::shown;
 use crate::failure::Failure;
-use crate::records::{self, OPERATIONS_OF_PART, Operation, Record, State};
+use crate::records::{self, OPERATIONS_OF_PART, Operation, Record, State, Stored};
 
 /// Of what a resource was refused for, so that all fit into a document.
 const MESSAGE_CHARS_MAX: usize = 300;
@@ -26,7 +28,7 @@ impl Unit {
     /// A module of another; one that was begun before goes on, and one of another deployment makes room.
     ///
     /// # Errors
-    /// The catalog does not answer.
+    /// One of another deployment has that name and runs, or the catalog does not answer.
     pub async fn of_module(
         root: &Record,
         name: &str,
@@ -34,13 +36,18 @@ impl Unit {
         now_ms: u64,
     ) -> Result<Unit, Failure> {
         let of = Some((root.name.clone(), root.run.clone()));
-        let before = records::find(broker, &root.group, name).map(|kept| kept.record);
-        match before {
-            Some(record) if record.of == of => {
+        match records::find(broker, &root.group, name) {
+            Some(Stored { record, .. }) if record.of == of => {
                 let operations = records::operations(broker, &record.run);
                 return Ok(Unit::new(Record { owner: root.owner, ..record }, operations));
             }
-            Some(_) => records::forget(broker, &root.group, name).await?,
+            Some(before) => {
+                let is_own = before.record.of.as_ref().is_some_and(|(of, _)| *of == root.name);
+                if !is_own && before.is_carried_out(now_ms) {
+                    return Err(active(&before.record));
+                }
+                records::forget(broker, &root.group, name).await?;
+            }
             None => records::make_room(broker).await?,
         }
         let record = Record {
@@ -143,6 +150,16 @@ impl Unit {
     pub fn failures(&self) -> Vec<Value> {
         self.operations.iter().filter_map(|operation| operation.error.clone()).collect()
     }
+}
+
+/// One cannot be put in the place of one that runs.
+pub(super) fn active(record: &Record) -> Failure {
+    let message = format!(
+        "Unable to edit or replace deployment '{}': it has been running since '{}'.",
+        record.name,
+        shown::instant(record.started_at)
+    );
+    Failure::new(StatusCode::CONFLICT, "DeploymentActive", message)
 }
 
 /// Secrets are not told again.
