@@ -139,7 +139,7 @@ class Cluster:
         pair = (tls / "certificate.pem", tls / "key.pem")
         return Secured(self._mayfly, self._directory, *pair)
 
-    def _pid(self, node: int) -> int:
+    def pid(self, node: int) -> int:
         """Of the node's newest process, as the cluster has told."""
         text = self.log()
         first = re.search(rf"^ *{node} +(\d+) +127", text, re.MULTILINE)
@@ -150,14 +150,14 @@ class Cluster:
 
     def kill(self, node: int, how: signal.Signals = signal.SIGKILL) -> int:
         """`kill -9`, or another way. Returns the process that goes; `mayfly up` starts another."""
-        pid = self._pid(node)
+        pid = self.pid(node)
         os.kill(pid, how)
         return pid
 
     @contextlib.contextmanager
     def paused(self, node: int) -> Iterator[None]:
         """The node stands still."""
-        pid = self._pid(node)
+        pid = self.pid(node)
         os.kill(pid, signal.SIGSTOP)
         try:
             yield
@@ -167,7 +167,7 @@ class Cluster:
     def wait_back(self, node: int, killed: int) -> None:
         """Until another process than the killed one is ready to serve."""
         until = time.monotonic() + READY_MAX
-        while self._pid(node) == killed or not _is_ready(self.http(node)):
+        while self.pid(node) == killed or not _is_ready(self.http(node)):
             if time.monotonic() > until:
                 raise RuntimeError(f"node {node} does not come back:\n{self.log()}")
             time.sleep(0.1)

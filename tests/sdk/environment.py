@@ -255,25 +255,40 @@ def install_jms() -> Installed:
     )
 
 
-def install_go() -> Installed:
-    sources = HERE / "go"
+@dataclass(frozen=True)
+class GoProgram:
+    """A program in Go that is built, and what builds it again."""
+
+    program: Path
+    pins: list[Path]
+    go: str
+    env: Mapping[str, str]
+
+
+def go_program(name: str, sources: Path) -> GoProgram:
+    """Built once for each state of its sources; its modules and what they compile to are kept."""
     pins = [sources / "go.mod", sources / "go.sum"]
-    text = pins[0].read_text()
-    least = text.split("\ngo ")[1].split("\n")[0]
+    least = pins[0].read_text().split("\ngo ")[1].split("\n")[0]
     go, env = shutil.which("go"), {"GOTOOLCHAIN": "local"}
     if not go or _numbers(ask(go, "env", "GOVERSION")) < _numbers(least):
         raise NoToolchain(f"Go {least}")
-    caches = home_of("go-modules", *pins)
+    caches = home_of(f"{name}-modules", *pins)
     env["GOMODCACHE"], env["GOCACHE"] = str(caches / "modules"), str(caches / "build")
     # What is downloaded can be deleted again; whose clone this is makes no difference.
     env["GOFLAGS"] = "-modcacherw -buildvcs=false"
-    home = home_of("go", *pins, *sorted(sources.glob("*.go")))
-    program = home / "mayfly-sdk-go"
+    home = home_of(name, *pins, *sorted(sources.glob("*.go")))
+    program = home / f"mayfly-sdk-{name}"
 
     def install() -> None:
         run_installer("go build", go, "build", "-o", program, ".", cwd=sources, env=env)
 
     fill(home, install)
+    return GoProgram(program, pins, go, env)
+
+
+def install_go() -> Installed:
+    built = go_program("go", HERE / "go")
+    program, pins, go, env = built.program, built.pins, built.go, built.env
 
     def example(code: str, directory: Path) -> Command:
         module = directory / "example-go"
@@ -289,7 +304,7 @@ def install_go() -> Installed:
         return ["sh", "-ec", f"cd '{module}'; {'; '.join(runs)}"]
 
     return Installed(
-        version=text.split("/azservicebus v")[1].split()[0],
+        version=pins[0].read_text().split("/azservicebus v")[1].split()[0],
         suite=[program, "suite"],
         failover=[program, "failover"],
         ends=[program, "ends"],

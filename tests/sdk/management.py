@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Azure's management tools, unmodified, against three nodes: the SDKs for Python and JS, and `az`.
+"""Azure's management tools, unmodified, against three nodes: the SDKs for Python and JS, `az`, the
+client of HashiCorp's provider, and templates.
 
     tests/sdk/management.py              run.py calls it
     tests/sdk/management.py --only az    one of them
@@ -17,14 +18,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cluster import NODES, Cluster
-from environment import HERE, CannotInstall, Command, node_home, python_home
+from environment import HERE, CannotInstall, Command, NoToolchain, go_program, node_home, python_home
 from well_known import FAILED
 
 PROGRAMS = HERE / "management"
 WITHIN = 400  # Seconds one of them may take, on a busy machine: each command of `az` is a process.
 SECRET = "a-secret-of-the-management-tests"
 # Hosts of namespaces whose names programs connect to.
-HOSTS = "sb-shop.localhost"
+HOSTS = ("sb-shop.localhost", "sb-webshop.localhost", "sb-alarms.localhost", "sb-templates.localhost")
 
 
 def python(id: str, bases: list[str]) -> tuple[Command, Mapping[str, str]]:
@@ -37,20 +38,30 @@ def az(id: str, bases: list[str]) -> tuple[Command, Mapping[str, str]]:
     return [home / "bin/python", PROGRAMS / "az.py", id, bases[0]], {}
 
 
+def deployments(id: str, bases: list[str]) -> tuple[Command, Mapping[str, str]]:
+    home = python_home("management-python", PROGRAMS / "requirements.txt")
+    return [home / "bin/python", PROGRAMS / "deployments.py", id, *bases], {}
+
+
 def javascript(id: str, bases: list[str]) -> tuple[Command, Mapping[str, str]]:
     node, modules = node_home("management-js", PROGRAMS)
     return [node, PROGRAMS / "arm.mjs", id, bases[0]], {"MAYFLY_SDK_MODULES": str(modules)}
 
 
+def go(id: str, bases: list[str]) -> tuple[Command, Mapping[str, str]]:
+    """The client of HashiCorp's provider."""
+    return [go_program("management-go", PROGRAMS / "go").program, id, bases[0]], {}
+
+
 TOOLS: Mapping[str, Callable[[str, list[str]], tuple[Command, Mapping[str, str]]]] = {
-    tool.__name__: tool for tool in (python, az, javascript)
+    tool.__name__: tool for tool in (python, az, javascript, go, deployments)
 }
 
 
 def run_management(mayfly: Path, chosen: list[str] | None = None) -> list[str]:
     """What is wrong."""
     wrong = []
-    flags = ["--azure", "--host-name", HOSTS]
+    flags = ["--azure", "--host-name", ",".join(HOSTS)]
     with tempfile.TemporaryDirectory(prefix="mayfly-management-") as name:
         env = {"MAYFLY_SECRET": SECRET}
         with Cluster(mayfly, Path(name) / "cluster", env=env, flags=flags) as cluster:
@@ -61,12 +72,17 @@ def run_management(mayfly: Path, chosen: list[str] | None = None) -> list[str]:
             for tool in chosen or [*TOOLS]:
                 try:
                     command, more = TOOLS[tool](told[1], bases)
+                except NoToolchain as error:
+                    print(f"SKIPPED: {tool}'s management, for which this machine lacks {error}")
+                    continue
                 except CannotInstall as error:
                     if os.environ.get("MAYFLY_SDK") == "optional":
                         print(f"SKIPPED: {tool}'s management, which cannot be installed ({error})")
                         continue
                     wrong.append(f"management: {tool} cannot be installed: {error}")
                     continue
+                # One of them ends a node, which is started again.
+                more = {**more, "MAYFLY_PIDS": ",".join(str(cluster.pid(node)) for node in NODES)}
                 env_of = {**env, **more, **trusting(cluster.authority)}
                 wrong += run_program(f"management, {tool}", command, env_of)
     return wrong

@@ -2,22 +2,33 @@
 
 use std::fmt;
 
+use crate::placeholder;
+
 /// One thing that is wrong, in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The path in the file: `resources[3].properties.lockDuration`.
     pub at: String,
     pub why: String,
+    /// It depends on what is not known yet, and may be right once that is.
+    pub waits: bool,
 }
 
 impl Error {
     pub fn new(at: impl Into<String>, why: impl Into<String>) -> Error {
-        Error { at: at.into(), why: why.into() }
+        let why = why.into();
+        let waits = placeholder::unknown_text(&why).is_some();
+        Error { at: at.into(), why: placeholder::unmarked(why), waits }
     }
 
     /// Of an expression; whoever knows where it stands adds that.
     pub(crate) fn here(why: impl Into<String>) -> Error {
         Error::new("", why)
+    }
+
+    /// The same, where it is known from what it was made of whether it waits.
+    pub(crate) fn waiting(self, waits: bool) -> Error {
+        Error { waits, ..self }
     }
 
     /// The same, below a member.
@@ -27,7 +38,7 @@ impl Error {
             at if at.starts_with('[') => format!("{member}{at}"),
             at => format!("{member}.{at}"),
         };
-        Error { at, why: self.why }
+        Error { at, ..self }
     }
 }
 

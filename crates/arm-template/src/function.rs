@@ -7,14 +7,20 @@ mod text;
 
 use serde_json::Value;
 
+use crate::context::Context;
 use crate::placeholder;
 
 /// What a call comes to; none where no such function is known here.
-pub(crate) fn call(name: &str, arguments: &[Value]) -> Option<Result<Value, String>> {
+pub(crate) fn call(
+    context: &Context,
+    name: &str,
+    arguments: &[Value],
+) -> Option<Result<Value, String>> {
     let name = name.to_ascii_lowercase();
-    [text::call, list::call, number::call, azure::call]
+    [text::call, list::call, number::call]
         .into_iter()
         .find_map(|of_a_kind| of_a_kind(&name, arguments))
+        .or_else(|| azure::call(context, &name, arguments))
 }
 
 /// The argument at a place.
@@ -34,7 +40,9 @@ fn known(arguments: &[Value], index: usize) -> Result<&Value, String> {
 pub(crate) use list::index;
 
 pub(crate) fn not_known(what: &str) -> String {
-    format!("it depends on {what}, which Azure alone knows; give it as a parameter")
+    placeholder::marked(&format!(
+        "it depends on {what}, which Azure alone knows; give it as a parameter"
+    ))
 }
 
 fn string(arguments: &[Value], index: usize) -> Result<&str, String> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use crate::function::kind;
-use crate::scope::{Budget, Scope, member};
+use crate::scope::{Run, Scope, member};
 use crate::{Error, placeholder};
 
 /// What a file of parameters gives (`deploymentParameters.json`, and what `bicep build-params` writes).
@@ -42,7 +42,8 @@ pub fn parameter_file(json: &Value) -> Result<BTreeMap<String, Value>, Vec<Error
 /// That the text is no such value.
 pub fn typed(template: &Value, name: &str, text: &str) -> Result<Value, Error> {
     let declared = member(template.get("parameters"), name);
-    match declared.map(|of| type_of(template, of)).as_deref() {
+    let members = template.as_object();
+    match declared.zip(members).map(|(of, members)| type_of(members, of)).as_deref() {
         Some("string" | "securestring") | None => Ok(text.into()),
         Some(kind) => serde_json::from_str(text).map_err(|_| {
             Error::new(format!("parameters.{name}"), format!("'{text}' is no {kind} in JSON"))
@@ -51,7 +52,7 @@ pub fn typed(template: &Value, name: &str, text: &str) -> Result<Value, Error> {
 }
 
 /// In lower case; of a type of the template's own, that which it stands for.
-fn type_of(template: &Value, declared: &Value) -> String {
+pub(crate) fn type_of(template: &Map<String, Value>, declared: &Value) -> String {
     resolved(template, declared)
         .get("type")
         .and_then(Value::as_str)
@@ -60,7 +61,7 @@ fn type_of(template: &Value, declared: &Value) -> String {
 }
 
 /// What `$ref` leads to. A definition may lead to another, and round in a circle to none.
-fn resolved<'v>(template: &'v Value, declared: &'v Value) -> &'v Value {
+fn resolved<'v>(template: &'v Map<String, Value>, declared: &'v Value) -> &'v Value {
     const STEPS_MAX: usize = 16;
     let mut at = declared;
     for _ in 0..STEPS_MAX {
@@ -76,7 +77,8 @@ fn resolved<'v>(template: &'v Value, declared: &'v Value) -> &'v Value {
 pub(crate) fn scope<'t>(
     template: &'t Value,
     given: &BTreeMap<String, Value>,
-    budget: Budget,
+    deployment: &str,
+    run: Run<'t>,
 ) -> Result<Scope<'t>, Vec<Error>> {
     let Some(members) = template.as_object() else {
         return Err(vec![Error::here("a template is an object")]);
@@ -98,14 +100,12 @@ pub(crate) fn scope<'t>(
         if value.is_null() && of.get("defaultValue").is_some() {
             continue;
         }
-        errors.extend(refused(template, known, of, value));
+        errors.extend(refused(members, known, of, value));
         values.insert(name.to_lowercase(), value.clone());
     }
     let is_missing = |(name, of): &(&String, &Value)| {
-        let is_nullable = |of: &Value| of.get("nullable").and_then(Value::as_bool) == Some(true);
         of.get("defaultValue").is_none()
-            && !is_nullable(of)
-            && !is_nullable(resolved(template, of))
+            && !is_nullable(members, of)
             && !values.contains_key(&name.to_lowercase())
     };
     let missing: Vec<&str> =
@@ -115,16 +115,142 @@ pub(crate) fn scope<'t>(
             format!("parameters without a value: {}; give each of them one", missing.join(", "));
         errors.push(Error::new("parameters", why));
     }
-    if errors.is_empty() { Ok(Scope::new(members, values, budget)) } else { Err(errors) }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let scope = Scope::new(members, values, deployment.to_owned(), run);
+    // A default is held to what is allowed as well, once it is known.
+    for (name, of) in
+        declared.iter().filter(|(name, _)| !scope.given.contains_key(&name.to_lowercase()))
+    {
+        if of.get("defaultValue").is_none() {
+            continue;
+        }
+        match scope.parameter(name) {
+            Ok(value) => errors.extend(refused(members, name, of, &value)),
+            Err(error) if error.waits || !scope.run.context.is_deployed() => (),
+            Err(error) => errors.push(error),
+        }
+    }
+    if errors.is_empty() { Ok(scope) } else { Err(errors) }
 }
 
-/// What is wrong with a value.
-fn refused(template: &Value, name: &str, declared: &Value, value: &Value) -> Option<Error> {
-    let wrong = |why: String| Some(Error::new(format!("parameters.{name}"), why));
-    if placeholder::unknown(value).is_some() || value.is_null() {
-        return None;
+/// The values as they count, `{ type, value }`; secrets without theirs.
+pub(crate) fn shown(scope: &Scope<'_>) -> Map<String, Value> {
+    let template = scope.template;
+    let declared = template.get("parameters").and_then(Value::as_object);
+    let shown = |(name, of): (&String, &Value)| {
+        let kind = type_of(template, of);
+        let mut members = Map::new();
+        members.insert("type".to_owned(), type_name(&kind).into());
+        if !kind.starts_with("secure")
+            && let Ok(value) = scope.parameter(name)
+            && placeholder::unknown(&value).is_none()
+        {
+            members.insert("value".to_owned(), value);
+        }
+        (name.clone(), Value::Object(members))
+    };
+    declared.into_iter().flatten().map(shown).collect()
+}
+
+/// As Resource Manager writes a type.
+pub(crate) fn type_name(lower: &str) -> &'static str {
+    match lower {
+        "string" => "String",
+        "securestring" => "SecureString",
+        "int" => "Int",
+        "bool" => "Bool",
+        "array" => "Array",
+        "secureobject" => "SecureObject",
+        _ => "Object",
+    }
+}
+
+/// All that is wrong with a value, of a type of the template's own all that is in it.
+pub(crate) fn refused(
+    template: &Map<String, Value>,
+    name: &str,
+    declared: &Value,
+    value: &Value,
+) -> Vec<Error> {
+    let mut errors = Vec::new();
+    check(template, &format!("parameters.{name}"), declared, value, 0, &mut errors);
+    errors
+}
+
+fn check(
+    template: &Map<String, Value>,
+    at: &str,
+    declared: &Value,
+    value: &Value,
+    depth: usize,
+    errors: &mut Vec<Error>,
+) {
+    const DEPTH_MAX: usize = 32;
+    if placeholder::unknown(value).is_some() || value.is_null() || depth > DEPTH_MAX {
+        return;
     }
     let declared = resolved(template, declared);
+    if let Some(error) = refused_itself(template, at, declared, value) {
+        return errors.push(error);
+    }
+    let below = |at: String, declared: &Value, value: &Value, errors: &mut Vec<Error>| {
+        check(template, &at, declared, value, depth + 1, errors);
+    };
+    match value {
+        Value::Array(values) => {
+            let first = declared.get("prefixItems").and_then(Value::as_array);
+            for (index, value) in values.iter().enumerate() {
+                let of = first.and_then(|of| of.get(index));
+                let of = of.or_else(|| declared.get("items").filter(|of| of.is_object()));
+                if let Some(of) = of {
+                    below(format!("{at}[{index}]"), of, value, errors);
+                }
+            }
+        }
+        Value::Object(members) => {
+            let Some(known) = declared.get("properties").and_then(Value::as_object) else { return };
+            for (name, of) in known {
+                match member(Some(value), name) {
+                    Some(value) => below(format!("{at}.{name}"), of, value, errors),
+                    None if is_nullable(template, of) => (),
+                    None => errors.push(Error::new(at, format!("it lacks '{name}'"))),
+                }
+            }
+            let others = declared.get("additionalProperties");
+            for (name, value) in members {
+                if known.keys().any(|known| known.eq_ignore_ascii_case(name)) {
+                    continue;
+                }
+                match others {
+                    Some(Value::Bool(false)) => {
+                        let why = format!("its type has no '{name}'");
+                        errors.push(Error::new(at, why));
+                    }
+                    Some(of @ Value::Object(_)) => below(format!("{at}.{name}"), of, value, errors),
+                    _ => (),
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
+    }
+}
+
+/// Whether it may be left out.
+fn is_nullable(template: &Map<String, Value>, declared: &Value) -> bool {
+    let says = |of: &Value| of.get("nullable").and_then(Value::as_bool) == Some(true);
+    says(declared) || says(resolved(template, declared))
+}
+
+/// What is wrong with a value, but for what is in it.
+fn refused_itself(
+    template: &Map<String, Value>,
+    at: &str,
+    declared: &Value,
+    value: &Value,
+) -> Option<Error> {
+    let wrong = |why: String| Some(Error::new(at, why));
     let expected = type_of(template, declared);
     let is_typed = match expected.as_str() {
         "string" | "securestring" => value.is_string(),

@@ -34,6 +34,18 @@ pub fn unknown_text(text: &str) -> Option<&str> {
     text.split(MARK).nth(1)
 }
 
+/// A sentence about something that is not known, which is known by its mark.
+pub(crate) fn marked(sentence: &str) -> String {
+    format!("{MARK}{MARK}{sentence}")
+}
+
+pub(crate) fn unmarked(sentence: String) -> String {
+    match sentence.contains(MARK) {
+        true => sentence.replace(MARK, ""),
+        false => sentence,
+    }
+}
+
 /// What a value depends on that is not known.
 pub fn unknown(value: &Value) -> Option<&str> {
     match value {
@@ -41,5 +53,21 @@ pub fn unknown(value: &Value) -> Option<&str> {
         Value::Array(values) => values.iter().find_map(unknown),
         Value::Object(members) => members.values().find_map(unknown),
         Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
+
+/// The same for people: what is not known stands in brackets.
+pub fn shown(value: &Value) -> Value {
+    match value {
+        Value::String(text) => match unknown_text(text) {
+            Some(what) => Value::String(format!("[{what}]")),
+            None => value.clone(),
+        },
+        Value::Array(values) => values.iter().map(shown).collect(),
+        Value::Object(members) => match members.get(&MARK.to_string()).and_then(unknown) {
+            Some(what) => Value::String(format!("[{what}]")),
+            None => members.iter().map(|(name, of)| (name.clone(), shown(of))).collect(),
+        },
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
 }

@@ -1,13 +1,14 @@
 //! Where expressions are evaluated: a template's parameters and variables, the loops that are under way.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
+use crate::context::{Context, Question};
 use crate::expression::{Expression, Written, written};
-use crate::{Error, function, lambda, placeholder};
+use crate::{Error, function, lambda, reference, user_function};
 
 /// Turns of one loop; as Azure has it.
 const TURNS_MAX: usize = 800;
@@ -79,15 +80,46 @@ impl Budget {
     }
 }
 
+/// What all templates of one evaluation share.
+#[derive(Clone)]
+pub(crate) struct Run<'t> {
+    pub budget: Budget,
+    pub context: &'t Context,
+    /// What was asked and not answered.
+    pub questions: Rc<RefCell<BTreeSet<Question>>>,
+    /// What the template's own resources were referred to as, since somebody looked.
+    pub referred: Rc<RefCell<Vec<String>>>,
+}
+
+impl<'t> Run<'t> {
+    pub fn new(context: &'t Context) -> Run<'t> {
+        let (questions, referred) = (Rc::default(), Rc::default());
+        Run { budget: Budget::new(), context, questions, referred }
+    }
+
+    /// The answer, if it is known; else it is asked for.
+    pub fn answer(&self, question: Question) -> Option<&'t Value> {
+        let known = self.context.answer(&question);
+        if known.is_none() {
+            self.questions.borrow_mut().insert(question);
+        }
+        known
+    }
+}
+
 /// A template, and what its names mean.
 pub(crate) struct Scope<'t> {
     /// `variables` and `resources` of the template.
     pub template: &'t Map<String, Value>,
     /// Values that were given, by their names in lower case.
     pub given: BTreeMap<String, Value>,
+    /// What the deployment of the template is called.
+    pub deployment: String,
+    /// Only what was given is known: the body of a function of the template's own.
+    pub is_function: bool,
     /// What was evaluated before; none while it is.
     found: RefCell<BTreeMap<String, Option<Value>>>,
-    pub budget: Budget,
+    pub run: Run<'t>,
 }
 
 /// A scope, and the loops around an expression.
@@ -110,9 +142,17 @@ impl<'t> Scope<'t> {
     pub fn new(
         template: &'t Map<String, Value>,
         given: BTreeMap<String, Value>,
-        budget: Budget,
+        deployment: String,
+        run: Run<'t>,
     ) -> Scope<'t> {
-        Scope { template, given, found: RefCell::default(), budget }
+        let found = RefCell::default();
+        Scope { template, given, deployment, is_function: false, found, run }
+    }
+
+    /// Of a function of the template: it knows its arguments.
+    pub fn of_function(&self, given: BTreeMap<String, Value>) -> Scope<'t> {
+        let inner = Scope::new(self.template, given, self.deployment.clone(), self.run.clone());
+        Scope { is_function: true, ..inner }
     }
 
     pub fn frame(&self) -> Frame<'_> {
@@ -120,7 +160,7 @@ impl<'t> Scope<'t> {
     }
 
     /// Evaluated once, where it is asked for first.
-    fn once(
+    pub fn once(
         &self,
         key: String,
         find: impl FnOnce() -> Result<Value, Error>,
@@ -139,10 +179,13 @@ impl<'t> Scope<'t> {
         found
     }
 
-    fn parameter(&self, name: &str) -> Result<Value, Error> {
+    pub fn parameter(&self, name: &str) -> Result<Value, Error> {
         let lower = name.to_lowercase();
         if let Some(value) = self.given.get(&lower) {
             return Ok(value.clone());
+        }
+        if self.is_function {
+            return Err(Error::here(format!("the function has no parameter '{name}'")));
         }
         let declared = member(self.template.get("parameters"), name);
         let Some(declared) = declared.and_then(Value::as_object) else {
@@ -156,6 +199,9 @@ impl<'t> Scope<'t> {
     }
 
     fn variable(&self, name: &str) -> Result<Value, Error> {
+        if self.is_function {
+            return Err(Error::here("a function of a template knows no variables"));
+        }
         let variables = self.template.get("variables");
         let key = || format!("variable '{}'", name.to_lowercase());
         let below = |error: Error| error.below(&format!("variables.{name}"));
@@ -187,7 +233,7 @@ pub(crate) fn member<'v>(of: Option<&'v Value>, name: &str) -> Option<&'v Value>
 impl Frame<'_> {
     /// A value of a template, whose strings may be expressions.
     pub fn evaluate(&self, value: &Value) -> Result<Value, Error> {
-        self.scope.budget.within(|| match value {
+        self.scope.run.budget.within(|| match value {
             Value::String(text) => self.string(text),
             Value::Array(values) => {
                 let of = |(index, value)| {
@@ -200,7 +246,7 @@ impl Frame<'_> {
         })
     }
 
-    fn string(&self, text: &str) -> Result<Value, Error> {
+    pub fn string(&self, text: &str) -> Result<Value, Error> {
         match written(text).map_err(Error::here)? {
             Written::Literal(text) => Ok(text.into()),
             Written::Expression(expression) => self.expression(&expression),
@@ -234,7 +280,7 @@ impl Frame<'_> {
     }
 
     /// `{ name, count, input }`: the inputs of all turns.
-    fn loop_over(&self, of: &Value) -> Result<Value, Error> {
+    pub fn loop_over(&self, of: &Value) -> Result<Value, Error> {
         let name = of.get("name").and_then(Value::as_str).unwrap_or_default();
         let input = of.get("input").unwrap_or(&Value::Null);
         let turn = |index| {
@@ -261,7 +307,7 @@ impl Frame<'_> {
     }
 
     pub fn expression(&self, expression: &Expression) -> Result<Value, Error> {
-        self.scope.budget.within(|| match expression {
+        self.scope.run.budget.within(|| match expression {
             Expression::Text(text) => Ok(text.as_str().into()),
             Expression::Integer(number) => Ok((*number).into()),
             Expression::Index { of, index } => {
@@ -269,7 +315,7 @@ impl Frame<'_> {
                 function::index(&of, &index).map_err(Error::here)
             }
             Expression::Call { name, arguments } => {
-                self.scope.budget.kept(self.call(name, arguments)?)
+                self.scope.run.budget.kept(self.call(name, arguments)?)
             }
         })
     }
@@ -294,20 +340,28 @@ impl Frame<'_> {
             "if" => argument(if truth(0)? { 1 } else { 2 }),
             "and" => self.each(arguments, name, true),
             "or" => self.each(arguments, name, false),
-            "reference" => Ok(self.reference(&argument(0)?, arguments.len() > 2)),
+            "reference" => reference::resource(self, &argument(0)?, arguments.len() > 2),
+            "deployment" => Ok(reference::deployment(self)),
+            lists if lists.starts_with("list") && lists != "list" => {
+                reference::list(self, name, &argument(0)?)
+            }
             _ => match lambda::call(self, &lower, arguments) {
                 Some(result) => result,
-                None => {
-                    let values: Vec<Value> = arguments
-                        .iter()
-                        .map(|one| self.expression(one))
-                        .collect::<Result<_, _>>()?;
-                    match function::call(&lower, &values) {
-                        Some(result) => result.map_err(|why| in_call(name, &why)),
-                        None => Err(Error::here(format!("function '{name}' is not known"))),
-                    }
-                }
+                None => self.call_by_value(name, arguments),
             },
+        }
+    }
+
+    /// A function that is given values, and knows no more than them and where it is.
+    fn call_by_value(&self, name: &str, arguments: &[Expression]) -> Result<Value, Error> {
+        let values: Vec<Value> =
+            arguments.iter().map(|one| self.expression(one)).collect::<Result<_, _>>()?;
+        if let Some(result) = user_function::call(self, name, &values) {
+            return result.map_err(|error| in_call(name, &error.to_string()).waiting(error.waits));
+        }
+        match function::call(self.scope.run.context, name, &values) {
+            Some(result) => result.map_err(|why| in_call(name, &why)),
+            None => Err(Error::here(format!("function '{name}' is not known"))),
         }
     }
 
@@ -340,53 +394,6 @@ impl Frame<'_> {
         })?;
         let offset = offset.and_then(Value::as_i64).unwrap_or_default();
         Ok((turn.index as i64).saturating_add(offset).into())
-    }
-
-    /// Of a resource that the template itself has, what it says; anything else Azure alone knows.
-    fn reference(&self, of: &Value, is_full: bool) -> Value {
-        let shown = of.as_str().and_then(|of| of.rsplit('/').next()).unwrap_or("…");
-        let what = format!("reference('{shown}')");
-        let known = of.as_str().and_then(|of| self.resource(of)).and_then(Value::as_object);
-        let mut members = Map::new();
-        let parts: &[&str] =
-            if is_full { &["sku", "properties", "name", "location"] } else { &["properties"] };
-        for part in parts {
-            let Some(value) = known.and_then(|known| known.get(*part)) else { continue };
-            // What cannot be evaluated here is not known: whoever needs it is told.
-            let Ok(value) = self.evaluate(value) else { continue };
-            match (is_full, value) {
-                (false, Value::Object(properties)) => members.extend(properties),
-                (_, value) => drop(members.insert((*part).to_owned(), value)),
-            }
-        }
-        placeholder::object(&what, members)
-    }
-
-    /// By its symbolic name, or by the end of its id: its type and its name.
-    fn resource(&self, named: &str) -> Option<&Value> {
-        match self.scope.template.get("resources")? {
-            Value::Object(resources) => resources
-                .get(named)
-                .or_else(|| resources.values().find(|resource| self.is_named(resource, named))),
-            Value::Array(resources) => {
-                resources.iter().find(|resource| self.is_named(resource, named))
-            }
-            _ => None,
-        }
-    }
-
-    fn is_named(&self, resource: &Value, named: &str) -> bool {
-        let text = |member: &str| resource.get(member).and_then(Value::as_str);
-        let (Some(kind), Some(name)) = (text("type"), text("name")) else { return false };
-        if resource.get("copy").is_some() {
-            return false;
-        }
-        let Ok(Value::String(name)) = self.string(name) else { return false };
-        let (provider, types) = kind.split_once('/').unwrap_or((kind, ""));
-        let pairs = types.split('/').zip(name.split('/'));
-        let end =
-            pairs.fold(format!("/{provider}"), |id, (kind, name)| format!("{id}/{kind}/{name}"));
-        named.to_lowercase().ends_with(&end.to_lowercase()) || named.eq_ignore_ascii_case(&name)
     }
 }
 

@@ -51,3 +51,29 @@ fn padded(value: &Value, width: &str) -> Option<String> {
     let sign = if number < 0 { "-" } else { "" };
     Some(format!("{sign}{:0>zeros$}", number.unsigned_abs()))
 }
+
+/// Year, month, day, hour, minute and second, as .NET writes an instant: `yyyy`, `MM`, `dd`, `HH`, `mm` and `ss` stand for
+/// them, `u` alone for all, and nothing for `yyyyMMddTHHmmssZ`.
+pub(crate) fn date(at: [u16; 6], format: &str) -> String {
+    let format = match format {
+        "" => "yyyyMMddTHHmmssZ",
+        "u" => "yyyy-MM-dd HH:mm:ssZ",
+        "d" => "MM/dd/yyyy",
+        other => other,
+    };
+    let tokens = [("yyyy", 0), ("MM", 1), ("dd", 2), ("HH", 3), ("mm", 4), ("ss", 5)];
+    let (mut out, mut rest) = (String::new(), format);
+    while let Some(next) = rest.chars().next() {
+        match tokens.iter().find(|(token, _)| rest.starts_with(token)) {
+            Some((token, index)) => {
+                out += &format!("{:0>1$}", at[*index], token.len());
+                rest = &rest[token.len()..];
+            }
+            None => {
+                out.push(next);
+                rest = &rest[next.len_utf8()..];
+            }
+        }
+    }
+    out
+}

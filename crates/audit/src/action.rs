@@ -40,6 +40,9 @@ actions! {
     NamespaceDelete, "namespace.delete", "It is deleted, with `--force` all of its entities as well.", "namespace '{}' is deleted";
     GroupPut, "resource-group.put", "A resource group of Azure's management API is created, or its tags are changed.", "resource group '{}' is put";
     GroupDelete, "resource-group.delete", "It is deleted, with its namespaces and all that is in them.", "resource group '{}' is deleted";
+    DeploymentPut, "deployment.put", "A template is deployed over Azure's management API; what it makes is recorded as well.", "deployment '{}' is put";
+    DeploymentDelete, "deployment.delete", "What is kept of a deployment is deleted, and nothing that it made.", "deployment '{}' is deleted";
+    DeploymentCancel, "deployment.cancel", "A deployment is told to end before it is done.", "deployment '{}' is cancelled";
     RulePut, "rule.put", "A subscription gets a rule, or another in the place of one.", "rule '{}' is put";
     RuleDelete, "rule.delete", "A subscription loses a rule.", "rule '{}' is removed";
     MessagesPurge, "messages.purge", "Messages are deleted by the batch, as `mayfly purge` does.", "'{}' is purged";

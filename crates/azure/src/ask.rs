@@ -1,10 +1,14 @@
 //! A request to Resource Manager, as its resources read it, and the answers that all of them give.
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
 use auth::Access;
 use axum::Json;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use domain::Profile;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
@@ -12,8 +16,9 @@ use service::Broker;
 use uuid::Uuid;
 
 use crate::caller::Caller;
-use crate::config::Messaging;
+use crate::config::{Config, Messaging};
 use crate::failure::Failure;
+use crate::runs::Runs;
 
 pub(crate) type Answer = Result<Response, Failure>;
 
@@ -22,14 +27,46 @@ const PAGE_MAX: usize = 100;
 /// Where resources are said to be, unless a client has said it.
 pub(crate) const LOCATION: &str = "local";
 
+/// Somebody who is known, and what he asked: what outlives his request, where that sets something going.
+#[derive(Clone)]
+pub(crate) struct Requester {
+    pub config: Config,
+    pub broker: Broker,
+    pub caller: Caller,
+    pub tenant: Uuid,
+    pub subscription: Uuid,
+    /// The host that was asked, perhaps with its port.
+    pub host: String,
+    pub peer: Option<SocketAddr>,
+    /// What this node carries out.
+    pub runs: Runs,
+}
+
+/// What a request would come to is asked, and nothing is to be done.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trial {
+    /// Namespaces that will be there by then, by their names in lower case, and of what profile, if that is said.
+    pub namespaces: BTreeMap<String, Option<Profile>>,
+}
+
+/// What is asked, apart from who asks.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub method: &'a Method,
+    pub path: &'a str,
+    pub query: &'a str,
+}
+
 /// A request from somebody who is known.
 pub(crate) struct Ask<'a> {
+    pub requester: &'a Requester,
+    /// `None`: it is meant.
+    pub trial: Option<&'a Trial>,
     pub broker: &'a Broker,
     pub caller: &'a Caller,
     /// Of the default namespace and the cluster's operators.
     pub access: &'a Access,
     pub messaging: &'a Messaging,
-    pub tenant: Uuid,
     pub subscription: Uuid,
     pub method: &'a Method,
     /// The host that was asked, perhaps with its port.
@@ -60,6 +97,30 @@ struct ResourceBody<P> {
 pub(crate) struct Window {
     pub skip: usize,
     pub top: usize,
+}
+
+impl Requester {
+    pub fn ask<'a>(&'a self, wanted: Wanted<'a>, body: Bytes, trial: Option<&'a Trial>) -> Ask<'a> {
+        let Wanted { method, path, query } = wanted;
+        Ask {
+            requester: self,
+            trial,
+            broker: &self.broker,
+            caller: &self.caller,
+            access: &self.config.access,
+            messaging: &self.config.messaging,
+            subscription: self.subscription,
+            method,
+            host: &self.host,
+            path,
+            query,
+            body,
+        }
+    }
+
+    pub fn group_id(&self, group: &str) -> String {
+        format!("/subscriptions/{}/resourceGroups/{group}", self.subscription)
+    }
 }
 
 impl Ask<'_> {
@@ -134,7 +195,7 @@ impl Ask<'_> {
     }
 
     pub fn group_id(&self, group: &str) -> String {
-        format!("/subscriptions/{}/resourceGroups/{group}", self.subscription)
+        self.requester.group_id(group)
     }
 }
 

@@ -94,6 +94,14 @@ impl Rules<'_> {
         let properties = self.ask.properties()?;
         let rights = definitions::resource_body::read_rights(&properties);
         let rights: AccessRights = rights.map_err(|why| Failure::bad(format!("{why}.")))?;
+        if self.ask.trial.is_some() {
+            let name = name.to_owned();
+            return told(self.shown(&AuthorizationRule {
+                name,
+                rights,
+                ..AuthorizationRule::default()
+            }));
+        }
         let mut rules = self.all().await?;
         match rules.iter_mut().find(|rule| rule.name.eq_ignore_ascii_case(name)) {
             Some(rule) => rule.rights = rights,

@@ -7,6 +7,7 @@ use domain::Namespace;
 use crate::authority::{Proven, now_s};
 use crate::failure::Failure;
 
+#[derive(Clone)]
 pub(crate) struct Caller {
     proven: Proven,
     now_s: u64,

@@ -16,13 +16,7 @@ const SHORT_UP_TO: &str = "2015-01-01";
 
 /// What is where, as `az cloud register` and Terraform ask. `base`: `https://` and the host that was asked.
 pub(crate) fn metadata(base: &str, tenant: Uuid, api_version: &str) -> Response {
-    let audiences = [format!("{MANAGEMENT}/"), format!("{base}/")];
-    let login = json!({
-        "loginEndpoint": format!("{base}/"),
-        "audiences": audiences,
-        "tenant": tenant.to_string(),
-        "identityProvider": "AAD",
-    });
+    let login = login(base, tenant);
     if api_version <= SHORT_UP_TO {
         let short = json!({
             "galleryEndpoint": base,
@@ -32,7 +26,26 @@ pub(crate) fn metadata(base: &str, tenant: Uuid, api_version: &str) -> Response 
         });
         return Json(short).into_response();
     }
-    let cloud = json!({
+    let cloud = cloud(base, tenant);
+    match api_version >= ONE_FROM {
+        true => Json(cloud).into_response(),
+        false => Json(json!([cloud])).into_response(),
+    }
+}
+
+fn login(base: &str, tenant: Uuid) -> Value {
+    let audiences = [format!("{MANAGEMENT}/"), format!("{base}/")];
+    json!({
+        "loginEndpoint": format!("{base}/"),
+        "audiences": audiences,
+        "tenant": tenant.to_string(),
+        "identityProvider": "AAD",
+    })
+}
+
+/// This cluster as one of Azure's environments.
+pub(crate) fn cloud(base: &str, tenant: Uuid) -> Value {
+    json!({
         "name": CLOUD,
         "resourceManager": format!("{base}/"),
         "portal": base,
@@ -40,18 +53,14 @@ pub(crate) fn metadata(base: &str, tenant: Uuid, api_version: &str) -> Response 
         "graph": base,
         "graphAudience": base,
         "microsoftGraphResourceId": format!("{base}/"),
-        "authentication": login,
+        "authentication": login(base, tenant),
         "media": base,
         "batch": base,
         "sqlManagement": base,
         "vmImageAliasDoc": base,
         "activeDirectoryDataLake": base,
         "suffixes": {"servicebusEndpointSuffix": host(base)},
-    });
-    match api_version >= ONE_FROM {
-        true => Json(cloud).into_response(),
-        false => Json(json!([cloud])).into_response(),
-    }
+    })
 }
 
 /// As MSAL asks any authority that it does not know.

@@ -7,7 +7,7 @@ use domain::{
     QueueProperties, Refusal, Specifics, SubscriptionProperties, TopicProperties,
     split_subscription_path, validate,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use service::{Broker, Listed, PAGE_MAX, QueueInfo};
 
 use crate::ask::{Answer, Ask, gone, told};
@@ -51,7 +51,17 @@ impl Entities<'_> {
             Method::GET => self.told(queues.get(name).await?),
             Method::PUT => {
                 let patch = self.read::<QueueProperties>()?;
-                let put = match found(queues.get(name).await)? {
+                let is_planned = self.place.is_planned;
+                let before = if is_planned { None } else { found(queues.get(name).await)? };
+                if self.ask.trial.is_some() {
+                    let of = |info: &EntityInfo| Some(info.properties.clone());
+                    let new = self.tried(&patch, before.and_then(|before| of(&before.info)))?;
+                    domain::validate::queue_name(name)?;
+                    domain::validate::queue_properties(&new)?;
+                    let path = format!("queues/{}", segment(name));
+                    return told(self.with(&path, "Queues", name, resource_body::write(&new)));
+                }
+                let put = match before {
                     None => queues.create(name, patch.created_in(limits), None).await?,
                     Some(_) => {
                         let change = |old: &mut QueueProperties| {
@@ -80,7 +90,22 @@ impl Entities<'_> {
             Method::GET => self.told(topics.get(name).await?),
             Method::PUT => {
                 let patch = self.read::<TopicProperties>()?;
-                let put = match found(topics.get(name).await)? {
+                let is_planned = self.place.is_planned;
+                let before = if is_planned { None } else { found(topics.get(name).await)? };
+                if self.ask.trial.is_some() {
+                    let of = |info: &EntityInfo| match &info.specifics {
+                        Specifics::Topic(specifics) => {
+                            Some(TopicProperties::of(&info.properties, specifics))
+                        }
+                        _ => None,
+                    };
+                    let new = self.tried(&patch, before.and_then(|before| of(&before.info)))?;
+                    domain::validate::queue_name(name)?;
+                    domain::validate::topic_properties(&new)?;
+                    let path = format!("topics/{}", segment(name));
+                    return told(self.with(&path, "Topics", name, resource_body::write(&new)));
+                }
+                let put = match before {
                     None => topics.create(name, patch.created_in(limits), None).await?,
                     Some(_) => topics.update(name, |old| replaced(&patch, &old, limits)).await?,
                 };
@@ -103,7 +128,28 @@ impl Entities<'_> {
             Method::GET => self.told(subscriptions.get(topic, name).await?),
             Method::PUT => {
                 let patch = self.read::<SubscriptionProperties>()?;
-                let put = match found(subscriptions.get(topic, name).await)? {
+                let is_planned = self.place.is_planned;
+                let before =
+                    if is_planned { None } else { found(subscriptions.get(topic, name).await)? };
+                if self.ask.trial.is_some() {
+                    let of = |info: &EntityInfo| match &info.specifics {
+                        Specifics::Subscription(specifics) => {
+                            Some(SubscriptionProperties::of(&info.properties, specifics))
+                        }
+                        _ => None,
+                    };
+                    let new = self.tried(&patch, before.and_then(|before| of(&before.info)))?;
+                    domain::validate::subscription_name(name)?;
+                    domain::validate::subscription_properties(&new)?;
+                    let path = format!("topics/{}/subscriptions/{name}", segment(topic));
+                    return told(self.with(
+                        &path,
+                        "Topics/Subscriptions",
+                        name,
+                        resource_body::write(&new),
+                    ));
+                }
+                let put = match before {
                     None => {
                         // RULE-2.
                         let rule = domain::NewRule::default();
@@ -127,6 +173,24 @@ impl Entities<'_> {
                 }
             },
             _ => Err(Failure::not_allowed(self.ask.method)),
+        }
+    }
+
+    /// What it would be.
+    fn tried<P: Described>(&self, patch: &Patch<P>, old: Option<P>) -> Result<P, Failure> {
+        let in_profile = self.place.in_profile();
+        let limits = in_profile.profile.limits();
+        match old {
+            Some(old) => {
+                let new = replaced(patch, &old, limits)?;
+                in_profile.changed(&old, &new)?;
+                Ok(new)
+            }
+            None => {
+                let new = patch.created_in(limits);
+                in_profile.created(&new)?;
+                Ok(new)
+            }
         }
     }
 
@@ -164,6 +228,10 @@ impl Entities<'_> {
         for (member, value) in counted(info) {
             properties.insert(member.to_owned(), value);
         }
+        self.with(&path, kind, name, properties)
+    }
+
+    fn with(&self, path: &str, kind: &str, name: &str, properties: Map<String, Value>) -> Value {
         json!({
             "id": format!("{}/{path}", self.place.id(self.ask)),
             "name": segment(name),

@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::{Abridged, Refusal};
 use limits::Exceeded;
-use serde_json::json;
+use serde_json::{Value, json};
 use service::{Error, ErrorKind};
 
 /// An answer that is none.
@@ -22,6 +22,10 @@ pub(crate) struct Failure {
     challenge: Option<String>,
     /// What the audit is told, with the answer.
     outcome: Outcome,
+    /// What of it is wrong, one by one: an error each, as the answer is one.
+    details: Vec<Value>,
+    /// Where in what was asked.
+    additional_info: Vec<Value>,
 }
 
 impl Failure {
@@ -31,7 +35,18 @@ impl Failure {
             false => Outcome::Refused(code.into()),
         };
         let message = message.into();
-        Failure { status, code, message, retry_after_s: None, challenge: None, outcome }
+        let (details, additional_info) = (Vec::new(), Vec::new());
+        let (retry_after_s, challenge) = (None, None);
+        Failure {
+            status,
+            code,
+            message,
+            retry_after_s,
+            challenge,
+            outcome,
+            details,
+            additional_info,
+        }
     }
 
     /// A request that cannot be understood, or asks for what there is not.
@@ -88,6 +103,35 @@ impl Failure {
         Failure { retry_after_s: Some(exceeded.wait_s()), outcome, ..failure }
     }
 
+    /// With all that is wrong.
+    #[must_use]
+    pub fn with(self, details: Vec<Value>) -> Failure {
+        Failure { details, ..self }
+    }
+
+    /// With where that is.
+    #[must_use]
+    pub fn informed(self, additional_info: Vec<Value>) -> Failure {
+        Failure { additional_info, ..self }
+    }
+
+    /// The same would be refused again.
+    pub fn is_the_clients(&self) -> bool {
+        self.status.is_client_error() && self.status != StatusCode::TOO_MANY_REQUESTS
+    }
+
+    /// As the answer has it, below `error`.
+    pub fn error(&self) -> Value {
+        let mut error = json!({"code": self.code, "message": self.message});
+        if !self.details.is_empty() {
+            error["details"] = json!(self.details);
+        }
+        if !self.additional_info.is_empty() {
+            error["additionalInfo"] = json!(self.additional_info);
+        }
+        error
+    }
+
     /// To be asked again after so long.
     #[must_use]
     pub fn after_s(self, seconds: u64) -> Failure {
@@ -112,6 +156,14 @@ impl From<Error> for Failure {
         let outcome = Outcome::of(&error);
         let message = format!("{} TrackingId:{}", error.kind, error.tracking_id);
         Failure { retry_after_s, outcome, ..Failure::new(status, code, message) }
+    }
+}
+
+impl From<Refusal> for Failure {
+    /// Before the broker was asked.
+    fn from(refusal: Refusal) -> Failure {
+        let (status, code) = refused(&refusal);
+        Failure::new(status, code, format!("{refusal}."))
     }
 }
 
@@ -153,7 +205,7 @@ fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        let body = json!({"error": {"code": self.code, "message": self.message}});
+        let body = json!({"error": self.error()});
         let mut response = (self.status, Json(body)).into_response();
         response.extensions_mut().insert(self.outcome);
         let headers = response.headers_mut();

@@ -8,9 +8,10 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::ask::{Answer, Ask, LOCATION, gone, told};
+use crate::ask::{Answer, Ask, LOCATION, Requester, gone, told};
 use crate::failure::Failure;
 use crate::namespaces::{self, Kept};
+use crate::records;
 
 pub(crate) type Tags = BTreeMap<String, String>;
 
@@ -80,9 +81,9 @@ impl Group {
         groups
     }
 
-    fn shown(&self, ask: &Ask<'_>) -> Value {
+    pub fn shown(&self, requester: &Requester) -> Value {
         json!({
-            "id": ask.group_id(&self.name),
+            "id": requester.group_id(&self.name),
             "name": self.name,
             "type": "Microsoft.Resources/resourceGroups",
             "location": self.location,
@@ -131,14 +132,16 @@ pub(crate) fn location(written: Option<&str>) -> String {
 
 pub(crate) fn list(ask: &Ask<'_>) -> Answer {
     match *ask.method {
-        Method::GET => ask.page_of(Group::all(ask).iter().map(|group| group.shown(ask)).collect()),
+        Method::GET => {
+            ask.page_of(Group::all(ask).iter().map(|group| group.shown(ask.requester)).collect())
+        }
         _ => Err(Failure::not_allowed(ask.method)),
     }
 }
 
 pub(crate) async fn answer(ask: &Ask<'_>, name: &str) -> Answer {
     match *ask.method {
-        Method::GET => told(Group::find(ask, name)?.shown(ask)),
+        Method::GET => told(Group::find(ask, name)?.shown(ask.requester)),
         Method::HEAD => Ok(match Group::find(ask, name) {
             Ok(_) => StatusCode::NO_CONTENT.into_response(),
             Err(_) => StatusCode::NOT_FOUND.into_response(),
@@ -186,7 +189,7 @@ async fn put(ask: &Ask<'_>, name: &str) -> Answer {
     let text = serde_json::to_string(&group).unwrap_or_default();
     ask.broker.documents().put(&document(name), text, false).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, axum::Json(group.shown(ask))).into_response())
+    Ok((status, axum::Json(group.shown(ask.requester))).into_response())
 }
 
 /// With its namespaces, and all that is in them.
@@ -195,6 +198,10 @@ async fn delete(ask: &Ask<'_>, name: &str) -> Answer {
     if kept(ask, name).is_none() {
         let message = format!("The resource group '{DEFAULT_GROUP}' is always there.");
         return Err(Failure::new(StatusCode::CONFLICT, "ResourceGroupIsNotDeletable", message));
+    }
+    // Whoever carries one out ends, and makes nothing anew.
+    for name in records::names(ask.broker, &group.name) {
+        records::forget(ask.broker, &group.name, &name).await?;
     }
     for info in ask.broker.namespaces().list() {
         if !Kept::of(ask, &info.row).group.eq_ignore_ascii_case(&group.name) {

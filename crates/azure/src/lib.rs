@@ -5,7 +5,8 @@
 //! no use for: resource groups, tags, and the key that signs tokens, as documents of the cluster. Any node answers any
 //! request.
 //!
-//! Reading order: what a path means; failures; tokens; what clients ask before they have one; who calls; the resources.
+//! Reading order: what a path means; failures; tokens; what clients ask before they have one; who calls; the resources;
+//! deployments of them.
 
 mod failure;
 mod path;
@@ -16,6 +17,8 @@ mod authority;
 mod config;
 mod discovery;
 
+mod runs;
+
 mod ask;
 mod caller;
 mod right;
@@ -25,8 +28,13 @@ mod entities;
 mod groups;
 mod namespaces;
 mod network;
+mod resource;
 mod rules;
 mod subscriptions;
+
+mod records;
+
+mod deployments;
 
 mod router;
 

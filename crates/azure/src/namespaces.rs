@@ -6,6 +6,7 @@ use auth::Key;
 use axum::http::header::{LOCATION as LOCATION_HEADER, RETRY_AFTER};
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
+use domain::validate::InProfile;
 use domain::{
     AccessRights, AuthorizationRule, Namespace, NamespaceRow, NewNamespace, Profile, Span,
     Timestamp,
@@ -23,6 +24,8 @@ const PREFIX: &str = "azure/namespaces/";
 const TYPE: &str = "Microsoft.ServiceBus/Namespaces";
 /// What Azure lets namespaces be called.
 const NAME_CHARS: std::ops::RangeInclusive<usize> = 6..=50;
+const NAME_RULE: &str = "The specified service namespace is invalid: it has 6 to 50 letters, digits and '-', begins with \
+     a letter, and ends with neither '-' nor '-sb' nor '-mgmt'.";
 const NAME_ENDS_NOT_WITH: [&str; 2] = ["-sb", "-mgmt"];
 /// When somebody looks again whether a deletion is over, in seconds.
 const DELETED_AFTER_S: u32 = 2;
@@ -240,11 +243,14 @@ pub(crate) struct Place {
     created_at: Timestamp,
     modified_at: Timestamp,
     is_ready: bool,
+    /// It is not there, and will be by the time that is asked about.
+    pub is_planned: bool,
 }
 
 impl Place {
     fn of(ask: &Ask<'_>, row: &NamespaceRow) -> Place {
         Place {
+            is_planned: false,
             namespace: Namespace::named(&row.name).unwrap_or_default(),
             kept: Kept::of(ask, row),
             profile: row.next_profile.unwrap_or(row.profile),
@@ -264,6 +270,15 @@ impl Place {
             place.namespace.as_str().eq_ignore_ascii_case(name)
                 && place.kept.group.eq_ignore_ascii_case(&group.name)
         });
+        let planned = ask.trial.and_then(|it| it.namespaces.get(&name.to_ascii_lowercase()));
+        let found = match (found, planned) {
+            (Some(place), Some(Some(profile))) => Some(Place { profile: *profile, ..place }),
+            (None, Some(profile)) => {
+                let kept = Kept { group: group.name.clone(), ..Kept::default() };
+                Place::planned(name, kept, profile.unwrap_or(Profile::Standard))
+            }
+            (found, _) => found,
+        };
         found.ok_or_else(|| {
             let message = format!(
                 "The Resource 'Microsoft.ServiceBus/namespaces/{}' under resource group '{}' was not found.",
@@ -272,6 +287,23 @@ impl Place {
             );
             Failure::not_found("ResourceNotFound", message)
         })
+    }
+
+    fn planned(name: &str, kept: Kept, profile: Profile) -> Option<Place> {
+        Some(Place {
+            namespace: Namespace::named(name).ok()?,
+            kept,
+            profile,
+            created_at: Timestamp::default(),
+            modified_at: Timestamp::default(),
+            is_ready: true,
+            is_planned: true,
+        })
+    }
+
+    /// What it takes.
+    pub fn in_profile(&self) -> InProfile<'_> {
+        InProfile { profile: self.profile, namespace: &self.namespace }
     }
 
     pub fn id(&self, ask: &Ask<'_>) -> String {
@@ -439,6 +471,11 @@ async fn put(ask: &Ask<'_>, group: &str, name: &str) -> Answer {
         ..AuthorizationRule::default()
     };
     let profile = body.sku.unwrap_or_default().name.profile();
+    if ask.trial.is_some() {
+        let planned = Place::planned(name, kept, profile);
+        let planned = planned.ok_or_else(|| Failure::bad(NAME_RULE))?;
+        return told(planned.shown(ask));
+    }
     let new = NewNamespace {
         name: name.to_owned(),
         profile,
@@ -477,10 +514,15 @@ async fn update(ask: &Ask<'_>, place: Place) -> Answer {
     if let Some(asked) = body.sku.map(|sku| sku.name.profile())
         && asked.limits().sku != profile.limits().sku
     {
+        if ask.trial.is_some() {
+            return told(Place { kept, profile: asked, ..place }.shown(ask));
+        }
         let changed = ask.broker.namespaces().change_profile(place.namespace.as_str(), asked);
         profile = changed.await?.row.profile;
     }
-    kept.put(ask, place.namespace.as_str()).await?;
+    if ask.trial.is_none() {
+        kept.put(ask, place.namespace.as_str()).await?;
+    }
     told(Place { kept, profile, ..place }.shown(ask))
 }
 
@@ -520,6 +562,12 @@ pub(crate) fn deletion(ask: &Ask<'_>, name: &str) -> Answer {
     }
 }
 
+/// The profile that a `sku` asks for; none where it says nothing that is known.
+pub(crate) fn profile_of(sku: &Value) -> Option<Profile> {
+    let name = SkuName::deserialize(sku.get("name")?).ok()?;
+    Some(name.profile())
+}
+
 /// Why nothing can be called so.
 fn unavailable(name: &str) -> Option<String> {
     let lower = name.to_ascii_lowercase();
@@ -528,11 +576,7 @@ fn unavailable(name: &str) -> Option<String> {
         && !lower.ends_with('-');
     let ends_well = !NAME_ENDS_NOT_WITH.iter().any(|end| lower.ends_with(end));
     let is_allowed = NAME_CHARS.contains(&lower.chars().count()) && is_named && ends_well;
-    (!is_allowed).then(|| {
-        "The specified service namespace is invalid: it has 6 to 50 letters, digits and '-', begins with a letter, and \
-         ends with neither '-' nor '-sb' nor '-mgmt'."
-            .to_owned()
-    })
+    (!is_allowed).then(|| NAME_RULE.to_owned())
 }
 
 #[derive(Deserialize)]

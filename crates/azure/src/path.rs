@@ -6,6 +6,7 @@ use percent_encoding::percent_decode_str;
 /// What clients of Resource Manager always send, as a date: those that manage entities over HTTP send year and month.
 const API_VERSION: &str = "api-version";
 const PROVIDER: &str = "microsoft.servicebus";
+const RESOURCES: &str = "microsoft.resources";
 /// Of Resource Manager itself: each is the first part of a path.
 const ROOTS: [&str; 4] = ["metadata", "tenants", "subscriptions", "providers"];
 
@@ -65,6 +66,14 @@ pub(crate) enum Within {
     Deletion {
         namespace: String,
     },
+    Deployments {
+        group: String,
+    },
+    Deployment {
+        group: String,
+        name: String,
+        part: DeploymentPart,
+    },
     Namespaces {
         group: Option<String>,
     },
@@ -74,6 +83,24 @@ pub(crate) enum Within {
         part: Part,
     },
     /// Something that there is in Azure and not here, by its type.
+    Absent {
+        kind: String,
+    },
+}
+
+/// A part of a deployment, or what is asked of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DeploymentPart {
+    Itself,
+    Validate,
+    WhatIf,
+    Cancel,
+    Operations,
+    Operation {
+        id: String,
+    },
+    /// Whether it is over.
+    Status,
     Absent {
         kind: String,
     },
@@ -267,6 +294,18 @@ fn within(lower: &[&str], names: &[String]) -> Within {
             Within::Deletion { namespace: name(5) }
         }
         ["providers", PROVIDER, "namespaces"] => Within::Namespaces { group: None },
+        ["resourcegroups", _, "providers", RESOURCES, "deployments"] => {
+            Within::Deployments { group: name(1) }
+        }
+        ["resourcegroups", _, "providers", RESOURCES, "deployments", _, rest @ ..] => {
+            let part = deployment_part(rest, &names[6..]);
+            Within::Deployment { group: name(1), name: name(5), part }
+        }
+        // Operations are asked for without their provider.
+        ["resourcegroups", _, "deployments", _, rest @ ..] => {
+            let part = deployment_part(rest, &names[4..]);
+            Within::Deployment { group: name(1), name: name(3), part }
+        }
         ["resourcegroups", _, "providers", PROVIDER, "namespaces"] => {
             Within::Namespaces { group: Some(name(1)) }
         }
@@ -279,6 +318,19 @@ fn within(lower: &[&str], names: &[String]) -> Within {
             Within::Absent { kind: format!("{}/{}", names[from + 1], names[from + 2]) }
         }
         _ => Within::Absent { kind: names.join("/") },
+    }
+}
+
+fn deployment_part(lower: &[&str], names: &[String]) -> DeploymentPart {
+    match lower {
+        [] => DeploymentPart::Itself,
+        ["validate"] => DeploymentPart::Validate,
+        ["whatif"] => DeploymentPart::WhatIf,
+        ["cancel"] => DeploymentPart::Cancel,
+        ["operations"] => DeploymentPart::Operations,
+        ["operations", _] => DeploymentPart::Operation { id: names[1].clone() },
+        ["operationstatuses", _] => DeploymentPart::Status,
+        _ => DeploymentPart::Absent { kind: names.join("/") },
     }
 }
 
@@ -387,6 +439,20 @@ mod tests {
             assert_eq!(target(&format!("{NAMESPACE}{below}")), of(part), "{below}");
             let lower = target(&format!("{NAMESPACE}{below}").to_ascii_lowercase());
             assert!(matches!(lower, Target::Within { what: Within::Namespace { .. }, .. }));
+        }
+        for (below, part) in [
+            ("providers/Microsoft.Resources/deployments/d", DeploymentPart::Itself),
+            ("providers/microsoft.resources/Deployments/d/whatIf", DeploymentPart::WhatIf),
+            ("deployments/d/operations", DeploymentPart::Operations),
+            ("deployments/d/operations/1", DeploymentPart::Operation { id: "1".into() }),
+            (
+                "providers/Microsoft.Resources/deployments/d/exportTemplate",
+                DeploymentPart::Absent { kind: "exportTemplate".into() },
+            ),
+        ] {
+            let what = Within::Deployment { group: "G".into(), name: "d".into(), part };
+            let path = format!("/subscriptions/S/resourcegroups/G/{below}");
+            assert_eq!(target(&path), Target::Within { subscription: "S".into(), what }, "{path}");
         }
         let other = target("/subscriptions/S/resourceGroups/G/providers/Microsoft.Web/sites/x");
         let kind = "Microsoft.Web/sites".to_owned();

@@ -5,7 +5,7 @@ use axum::http::Method;
 use domain::Namespace;
 
 use crate::caller::Taken;
-use crate::path::{Part, Target, Within};
+use crate::path::{DeploymentPart, Part, Target, Within};
 
 /// What a request takes.
 pub(crate) fn taken(target: &Target, method: &Method) -> Taken {
@@ -13,6 +13,8 @@ pub(crate) fn taken(target: &Target, method: &Method) -> Taken {
     match target {
         Target::Within { what, .. } => match what {
             Within::Group { .. } if !reads => Taken::Operate,
+            // It may make anything, and its outputs may be keys.
+            Within::Deployments { .. } | Within::Deployment { .. } => Taken::Operate,
             Within::Namespace { name, part, .. } => {
                 let Ok(namespace) = Namespace::named(name) else {
                     // Nothing is there for whoever asks.
@@ -65,6 +67,9 @@ pub(crate) fn action_name(target: &Target, method: &Method) -> String {
             };
             format!("Microsoft.ServiceBus/namespaces{below}")
         }
+        Target::Within { what: Within::Deployments { .. } | Within::Deployment { .. }, .. } => {
+            "Microsoft.Resources/deployments".to_owned()
+        }
         _ => "Microsoft.Resources/subscriptions".to_owned(),
     };
     let verb = match *method {
@@ -88,6 +93,14 @@ pub(crate) fn audited(target: &Target, method: &Method) -> Option<(Action, Names
         Within::Group { name } => {
             let action = changed(Action::GroupPut, Action::GroupDelete)?;
             Some((action, Namespace::DEFAULT, name.clone()))
+        }
+        Within::Deployment { group, name, part } => {
+            let action = match part {
+                DeploymentPart::Itself => changed(Action::DeploymentPut, Action::DeploymentDelete)?,
+                DeploymentPart::Cancel => Action::DeploymentCancel,
+                _ => return None,
+            };
+            Some((action, Namespace::DEFAULT, format!("{group}/{name}")))
         }
         Within::Namespace { name, part, .. } => {
             let namespace = Namespace::named(name).ok()?;

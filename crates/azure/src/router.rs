@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use audit::{Outcome, Protocol, Refused, Trail};
+use audit::{Protocol, Refused, Trail};
 use auth::{Denied, Principal, TokenAuthority, TokenError};
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -18,26 +18,25 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use domain::{DEFAULT_NAMESPACE, Excerpt, Namespace};
 use limits::{Exceeded, MANAGEMENT_CREDITS, Slot};
-use service::{Broker, KeyWatch, Listed};
+use service::{Broker, KeyWatch};
 use uuid::Uuid;
 
-use crate::ask::{Answer, Ask};
+use crate::ask::{Answer, Ask, Requester, Wanted};
 use crate::authority::{Authority, Proven, TokenFailure, TokenRequest};
-use crate::authorization::Rules;
 use crate::caller::Caller;
 use crate::config::Config;
 use crate::discovery;
-use crate::entities::Entities;
 use crate::failure::Failure;
-use crate::namespaces::{self, Place};
-use crate::path::{Part, Target, Within, api_version, target};
-use crate::right::{action_name, audited, taken};
-use crate::rules::SubscriptionRules;
+use crate::path::{Target, Within, api_version, target};
+use crate::right::{action_name, taken};
+use crate::runs::Runs;
 use crate::signature::Flaw;
-use crate::{groups, network, subscriptions};
+use crate::{deployments, groups, namespaces, resource, subscriptions};
 
 /// Of a body, in bytes: fifty tags are the largest that there is.
 const BODY_BYTES_MAX: usize = 256 * 1024;
+/// Of a template with its parameters, in bytes.
+const TEMPLATE_BYTES_MAX: usize = 1024 * 1024;
 /// The first version of the interface that there is.
 const FIRST_VERSION: &str = "2017-04-01";
 /// What names any tenant.
@@ -56,6 +55,7 @@ pub struct Azure {
     config: Config,
     broker: Broker,
     authority: Authority,
+    runs: Runs,
 }
 
 /// What the cluster is called in Azure.
@@ -68,7 +68,7 @@ struct Ids {
 impl Azure {
     pub fn new(config: Config, broker: Broker, keys: KeyWatch) -> Azure {
         let authority = Authority::new(broker.clone(), config.access.clone(), keys);
-        Azure { config, broker, authority }
+        Azure { config, broker, authority, runs: Runs::default() }
     }
 
     /// Answers what [`is_for`](crate::is_for) says, with a [`Visitor`] in its extensions.
@@ -251,9 +251,12 @@ fn basic(headers: &HeaderMap) -> Option<(String, String)> {
 }
 
 async fn read_body(body: Body) -> Result<Bytes, Failure> {
-    to_bytes(body, BODY_BYTES_MAX).await.map_err(|_| {
-        let message =
-            format!("The body has more than {BODY_BYTES_MAX} bytes, or was not sent whole.");
+    read_body_of(body, BODY_BYTES_MAX).await
+}
+
+async fn read_body_of(body: Body, bytes_max: usize) -> Result<Bytes, Failure> {
+    to_bytes(body, bytes_max).await.map_err(|_| {
+        let message = format!("The body has more than {bytes_max} bytes, or was not sent whole.");
         Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestContentTooLarge", message)
     })
 }
@@ -298,32 +301,24 @@ impl Visit<'_> {
             tokio::time::sleep(told.refused(&self.azure.config.trail, &denied, None)).await;
             return Err(failure);
         }
-        let body = read_body(body).await?;
-        let ask = Ask {
-            broker: &self.azure.broker,
-            caller: &caller,
-            access: &self.azure.config.access,
-            messaging: &self.azure.config.messaging,
+        let bytes_max = match self.target {
+            Target::Within { what: Within::Deployment { .. }, .. } => TEMPLATE_BYTES_MAX,
+            _ => BODY_BYTES_MAX,
+        };
+        let body = read_body_of(body, bytes_max).await?;
+        let requester = Requester {
+            config: self.azure.config.clone(),
+            broker: self.azure.broker.clone(),
             tenant: self.ids.tenant,
             subscription: self.ids.subscription,
-            method,
-            host: self.host,
-            path,
-            query: parts.uri.query().unwrap_or_default(),
-            body,
+            host: self.host.to_owned(),
+            peer: self.visitor.peer,
+            runs: self.azure.runs.clone(),
+            caller,
         };
-        let entry = audited(self.target, method).map(|(action, namespace, object)| {
-            let (protocol, address) = (Protocol::Http, self.visitor.peer);
-            let principal = Some(caller.principal().clone());
-            let caller = audit::Caller { protocol, address, principal, namespace };
-            self.azure.config.trail.begin(caller, action, &object)
-        });
-        let answer = respond(&ask, self.target).await.unwrap_or_else(Failure::into_response);
-        if let Some(entry) = entry {
-            let told = answer.extensions().get::<Outcome>().cloned();
-            entry.end(told.unwrap_or(Outcome::Done));
-        }
-        Ok(answer)
+        let query = parts.uri.query().unwrap_or_default();
+        let ask = requester.ask(Wanted { method, path, query }, body, None);
+        Ok(resource::recorded(&ask, self.target, respond(&ask, self.target)).await)
     }
 
     async fn authenticate(&self, parts: &Parts) -> Result<Caller, Failure> {
@@ -433,50 +428,14 @@ async fn within(ask: &Ask<'_>, what: &Within) -> Answer {
         Within::Namespaces { group } => namespaces::list(ask, group.as_deref()),
         Within::NameCheck => namespaces::check_name(ask),
         Within::Deletion { namespace } => namespaces::deletion(ask, namespace),
-        Within::Namespace { group, name, part: Part::Itself } => {
-            namespaces::answer(ask, group, name).await
-        }
-        Within::Namespace { group, name, part } => {
-            let place = Place::find(ask, group, name)?;
-            let broker = ask.broker.within(place.namespace.clone());
-            within_namespace(ask, &broker, place, part).await
+        Within::Namespace { group, name, part } => resource::answer(ask, group, name, part).await,
+        Within::Deployments { group } => deployments::list(ask, group).await,
+        Within::Deployment { group, name, part } => {
+            deployments::answer(ask, group, name, part).await
         }
         Within::Absent { kind } => {
             let message = format!("There is no '{}' here.", Excerpt(kind));
             Err(Failure::not_found("InvalidResourceType", message))
         }
-    }
-}
-
-async fn within_namespace(ask: &Ask<'_>, broker: &Broker, place: Place, part: &Part) -> Answer {
-    let entities = Entities { ask, broker, place: &place };
-    let rules = |holder| Rules { ask, broker, place: &place, holder };
-    match part {
-        Part::AuthorizationRules { of } => rules(of).list().await,
-        Part::AuthorizationRule { of, name } => rules(of).answer(name).await,
-        Part::ListKeys { of, name } => rules(of).list_keys(name).await,
-        Part::RegenerateKeys { of, name } => rules(of).regenerate(name).await,
-        Part::NetworkRuleSets => network::list(ask, &place),
-        Part::NetworkRuleSet => network::answer(ask, place).await,
-        Part::Queues => entities.list(Listed::Queues).await,
-        Part::Queue { name } => entities.queue(name).await,
-        Part::Topics => entities.list(Listed::Topics).await,
-        Part::Topic { name } => entities.topic(name).await,
-        Part::Subscriptions { topic } => entities.list(Listed::SubscriptionsOf(topic)).await,
-        Part::Subscription { topic, name } => entities.subscription(topic, name).await,
-        Part::Rules { topic, subscription } => {
-            SubscriptionRules { ask, broker, place: &place, topic, subscription }.list().await
-        }
-        Part::Rule { topic, subscription, name } => {
-            let of = SubscriptionRules { ask, broker, place: &place, topic, subscription };
-            of.answer(name).await
-        }
-        Part::AbsentList if *ask.method == Method::GET => ask.page_of(Vec::new()),
-        Part::AbsentList => Err(Failure::not_allowed(ask.method)),
-        Part::Itself | Part::Absent { .. } if *ask.method == Method::GET => {
-            Err(Failure::not_found("ResourceNotFound", "There is nothing of that name."))
-        }
-        Part::Absent { kind } => Err(Failure::not_here(kind.split('/').next().unwrap_or(kind))),
-        Part::Itself => namespaces::answer(ask, &place.kept.group, place.namespace.as_str()).await,
     }
 }

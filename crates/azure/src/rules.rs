@@ -3,7 +3,7 @@
 use axum::http::Method;
 use definitions::resource_body;
 use domain::{NewRule, RuleRow};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use service::Broker;
 
 use crate::ask::{Answer, Ask, gone, told};
@@ -43,6 +43,11 @@ impl SubscriptionRules<'_> {
                 let properties = self.ask.properties()?;
                 let rule = resource_body::read_rule(name, &properties);
                 let rule: NewRule = rule.map_err(|why| Failure::bad(format!("{why}.")))?;
+                if self.ask.trial.is_some() {
+                    definitions::check_rule(&rule)?;
+                    let properties = resource_body::write_rule(&rule.filter, rule.action.as_ref());
+                    return told(self.with(&rule.name, properties));
+                }
                 let is_there = found(rules.get(topic, subscription, name).await)?.is_some();
                 rules.put(topic, subscription, rule, is_there).await?;
                 told(self.shown(rules.get(topic, subscription, name).await?))
@@ -60,6 +65,10 @@ impl SubscriptionRules<'_> {
 
     fn shown(&self, rule: RuleRow) -> Value {
         let RuleRow { name, filter, action, .. } = rule;
+        self.with(&name, resource_body::write_rule(&filter, action.as_ref()))
+    }
+
+    fn with(&self, name: &str, properties: Map<String, Value>) -> Value {
         let path = format!(
             "topics/{}/subscriptions/{}/rules/{name}",
             segment(self.topic),
@@ -70,7 +79,7 @@ impl SubscriptionRules<'_> {
             "name": name,
             "type": "Microsoft.ServiceBus/Namespaces/Topics/Subscriptions/Rules",
             "location": self.place.kept.location,
-            "properties": resource_body::write_rule(&filter, action.as_ref()),
+            "properties": properties,
         })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use crate::ask::{Answer, Ask, LOCATION, told};
+use crate::ask::{Answer, Ask, LOCATION, Requester, told};
 use crate::failure::Failure;
 use crate::groups::Group;
 
@@ -32,28 +32,31 @@ const ENTITY_RULES: &[&str] =
     &["read", "write", "delete", "listkeys/action", "regenerateKeys/action"];
 
 pub(crate) fn tenants(ask: &Ask<'_>) -> Answer {
-    let tenant = json!({
-        "id": format!("/tenants/{}", ask.tenant),
-        "tenantId": ask.tenant.to_string(),
+    ask.page_of(vec![tenant(ask.requester)])
+}
+
+pub(crate) fn tenant(requester: &Requester) -> Value {
+    json!({
+        "id": format!("/tenants/{}", requester.tenant),
+        "tenantId": requester.tenant.to_string(),
         "displayName": NAME,
         "tenantCategory": "Home",
-    });
-    ask.page_of(vec![tenant])
+    })
 }
 
 pub(crate) fn list(ask: &Ask<'_>) -> Answer {
-    ask.page_of(vec![shown(ask)])
+    ask.page_of(vec![shown(ask.requester)])
 }
 
 pub(crate) fn get(ask: &Ask<'_>) -> Answer {
-    told(shown(ask))
+    told(shown(ask.requester))
 }
 
-fn shown(ask: &Ask<'_>) -> Value {
+pub(crate) fn shown(requester: &Requester) -> Value {
     json!({
-        "id": format!("/subscriptions/{}", ask.subscription),
-        "subscriptionId": ask.subscription.to_string(),
-        "tenantId": ask.tenant.to_string(),
+        "id": format!("/subscriptions/{}", requester.subscription),
+        "subscriptionId": requester.subscription.to_string(),
+        "tenantId": requester.tenant.to_string(),
         "displayName": NAME,
         "state": "Enabled",
         "authorizationSource": "RoleBased",
@@ -108,7 +111,9 @@ pub(crate) fn register(ask: &Ask<'_>, name: &str) -> Answer {
 fn provider_shown(ask: &Ask<'_>, name: &str) -> Value {
     let types: Vec<Value> = match name {
         SERVICE_BUS => TYPES.iter().map(|(kind, _)| kind_shown(kind, &VERSIONS)).collect(),
-        _ => vec![kind_shown("resourceGroups", &VERSIONS_OF_RESOURCES)],
+        _ => ["resourceGroups", "deployments"]
+            .map(|kind| kind_shown(kind, &VERSIONS_OF_RESOURCES))
+            .into(),
     };
     json!({
         "id": format!("/subscriptions/{}/providers/{name}", ask.subscription),

@@ -7,7 +7,7 @@ mod property;
 pub mod resource_body;
 mod rule;
 
-pub(crate) use arm::read as read_template;
+pub(crate) use arm::{TemplateFile, read as read_template};
 pub(crate) use cli::read as read_list;
 pub use export::write as write_template;
 

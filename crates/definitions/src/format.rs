@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jsonc_parser::{ParseOptions, parse_to_serde_value};
 use serde_json::Value as Json;
 
-use crate::azure::{self, AzureResource};
+use crate::azure::{self, AzureResource, TemplateFile};
 use crate::document::{self, toml_to_json};
 use crate::{Definitions, Problem, emulator};
 
@@ -52,7 +52,8 @@ pub fn read(text: &str, file: &str, parameters: &Parameters) -> Result<Parsed, V
     }
     if is_template(&json) {
         let given = parameters.of(&json, file)?;
-        let (resources, notes) = azure::read_template(&json, &given, file)?;
+        let (resources, notes) =
+            azure::read_template(&json, &given, TemplateFile { name: file, text })?;
         let definitions = Definitions { notes, ..Definitions::default() };
         return Ok(Parsed { definitions, resources });
     }

@@ -41,4 +41,4 @@ pub use plan::{Options, Plan, plan};
 pub use problem::Problem;
 pub use section::section;
 pub use step::{Change, EntityPath, Properties, Step};
-pub use validity::problems;
+pub use validity::{check_rule, problems};

@@ -151,7 +151,9 @@ fn wrong_rules(of: &SubscriptionDefinition) -> Vec<Problem> {
 }
 
 /// RULE-21.
-fn check_rule(rule: &NewRule) -> Result<(), Refusal> {
+/// # Errors
+/// Its name, its filter or its action is none.
+pub fn check_rule(rule: &NewRule) -> Result<(), Refusal> {
     validate::rule_name(&rule.name)?;
     let refused =
         |error: RuleError| Refusal::InvalidRule { exception: error.name(), why: error.to_string() };

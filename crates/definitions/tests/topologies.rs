@@ -124,7 +124,7 @@ fn parameters_come_from_files_and_as_typed() {
         (
             "sku",
             "Basic",
-            "'f': parameters.sku: \"Basic\" is not allowed; allowed are \"Standard\", \"Premium\"",
+            "'f' line 23: parameters.sku: \"Basic\" is not allowed; allowed are \"Standard\", \"Premium\"",
         ),
         ("maxDelivery", "many", "'f': parameters.maxDelivery: 'many' is no int in JSON"),
         ("colour", "x", "'f': the template has no parameter 'colour'; it has "),
@@ -141,7 +141,7 @@ fn parameters_come_from_files_and_as_typed() {
 #[test]
 fn a_template_of_the_old_kind_comes_to_its_entities() {
     let missing = all(&input("nested-strings.json"), &Parameters::default()).expect_err("no name");
-    let told = "'f': parameters: parameters without a value: bus; give each of them one";
+    let told = "'f' line 4: parameters: parameters without a value: bus; give each of them one";
     assert_eq!(missing[0].to_string(), told);
     let given = BTreeMap::from([("bus".to_owned(), json!("b"))]);
     let parameters = Parameters { given, ..Parameters::default() };
@@ -298,6 +298,13 @@ fn what_cannot_be_had_is_told_with_its_place() {
         assert!(problems[0].to_string().starts_with(&format!("'f': {told}")), "{}", problems[0]);
         assert_eq!(problems.len(), 1, "{problems:?}");
     }
+    // With its line, where there are several.
+    let long = "{\n\"$schema\": \"https://x/deploymentTemplate.json#\",\n\"resources\": [\n{\"type\": \
+                \"Microsoft.ServiceBus/namespaces/queues\", \"name\": \"n/q\",\n\"properties\": {\"lockDuration\": \
+                \"[colour()]\"}}]}";
+    let problems = all(long, &Parameters::default()).expect_err("a function that is not known");
+    let told = "'f' line 5: resources[0].properties.lockDuration: function 'colour' is not known";
+    assert_eq!(problems[0].to_string(), told);
     // What changes nothing is nothing.
     let said = queue(
         json!({"colour": false, "shape": null, "size": "", "enableExpress": "False", "path": "q"}),

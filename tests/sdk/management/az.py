@@ -18,6 +18,9 @@ ID, BASE = sys.argv[1:]
 AZ = Path(sys.executable).with_name("az")
 SECRET = os.environ["MAYFLY_SECRET"]
 IN = "-g shop --namespace-name sb-shop"
+TEMPLATES = Path(__file__).resolve().parents[3] / "crates/definitions/tests/inputs"
+SHOP = f"-g shop --template-file {TEMPLATES}/webshop.json --parameters namespaceName=sb-webshop"
+WHAT_IF = f"deployment group what-if {SHOP} --no-pretty-print --query \"length(changes[?changeType=='{{}}'])\""
 RULE = f"servicebus topic subscription rule {{}} {IN} --topic-name news --subscription-name all"
 
 # Each: a command, and what its answer has at these paths (`a.0.b`), where that is looked at.
@@ -91,6 +94,18 @@ COMMANDS: list[tuple[str, dict[str, object]]] = [
     ("servicebus namespace update -g shop -n sb-shop --sku Premium --capacity 2", {"sku.name": "Premium", "sku.capacity": 2}),
     ("servicebus namespace delete -g shop -n sb-shop", {}),
     ("servicebus namespace create -g shop -n sb-basic --sku Basic", {"sku.tier": "Basic"}),
+    (f"deployment group validate {SHOP}", {"properties.validatedResources.0.resourceGroup": "shop"}),
+    (WHAT_IF.format("Create"), {"": 17}),
+    (WHAT_IF.format("Ignore"), {"": 1}),
+    (f"deployment group create {SHOP} -n web", {"properties.provisioningState": "Succeeded", "properties.outputs.endpoint.type": "String"}),
+    (WHAT_IF.format("NoChange"), {"": 17}),
+    (WHAT_IF.format("Modify").replace("sb-webshop", "sb-webshop maxDelivery=6"), {"": 5}),
+    ("deployment group show -g shop -n billing", {"properties.provisioningState": "Succeeded"}),
+    ("deployment group list -g shop", {"0.name": "billing", "1.name": "web"}),
+    ("deployment operation group list -g shop -n web", {"0.properties.targetResource.resourceName": "sb-webshop", "0.properties.statusCode": "OK"}),
+    ("deployment group wait -g shop -n web --created", {}),
+    ("deployment group delete -g shop -n billing", {}),
+    ("servicebus topic subscription list -g shop --namespace-name sb-webshop --topic-name orders", {"3.name": "region-south"}),
     ("group delete -n shop --yes", {}),
     ("group exists -n shop", {"": False}),
     ("servicebus queue create -g mayfly --namespace-name default -n here", {"name": "here"}),

@@ -64,7 +64,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Pages ask what clients of the native API ask, and are let in by the same door.
     ("console", &["auth", "domain", "grpc", "limits", "message-content", "service", "wire"]),
     // Azure's management asks what the other doors for management ask; of `definitions` how Azure writes entities.
-    ("azure", &["audit", "auth", "definitions", "domain", "limits", "service"]),
+    // Templates are the evaluator's.
+    ("azure", &["arm-template", "audit", "auth", "definitions", "domain", "limits", "service"]),
     (
         "http",
         &[
@@ -206,7 +207,7 @@ const PURE: &[(&str, &[&str])] = &[
     ),
     ("amqp-protocol", &["bytes", "bytestring", "thiserror"]),
     ("message-content", &["bytes", "thiserror"]),
-    ("arm-template", &["serde_json"]),
+    ("arm-template", &["jsonc-parser", "serde_json"]),
     (
         "definitions",
         &[

@@ -38,6 +38,8 @@ rights = [\"listen\"]
 ";
 const SUBSCRIPTION: &str = "/subscriptions/11111111-1111-1111-1111-111111111111";
 const TOKENS: &str = "/22222222-2222-2222-2222-222222222222/oauth2/v2.0/token";
+const TEMPLATE: &str =
+    "{\"properties\": {\"mode\": \"Incremental\", \"template\": {\"resources\": []}}}";
 const VERSION: &str = "?api-version=2024-01-01";
 
 struct Asked<'a> {
@@ -97,6 +99,10 @@ async fn azures_management_answers_where_it_is_on_and_over_tls() -> anyhow::Resu
             ("GET /common/discovery/v2.0/keys", "keys"),
             ("POST /common/oauth2/v2.0/token", "error_codes"),
             ("GET /subscriptions?api-version=2022-12-01", "error"),
+            (
+                "PUT /subscriptions/1/resourcegroups/g/providers/Microsoft.Resources/deployments/d?api-version=2025-04-01",
+                "error",
+            ),
         ] {
             let (_, told) = asked.ask(request, "", "")?;
             ensure!(told.get(member).is_some() == is_on, "{request}: {told}");
@@ -135,7 +141,10 @@ async fn err_17_azures_management_asks_for_manage_or_operate() -> anyhow::Result
     let tokens = tokens.into_iter().collect::<anyhow::Result<Vec<String>>>()?;
     const HERE: &str = "/resourceGroups/mayfly/providers/Microsoft.ServiceBus/namespaces/default";
     const THERE: &str = "/resourceGroups/mayfly/providers/Microsoft.ServiceBus/namespaces/orders";
-    let at = |request: &str| request.replace("THERE", THERE).replace("HERE", HERE);
+    let at = |request: &str| {
+        let named = request.replace("THERE", THERE).replace("HERE", HERE);
+        named.replace("DEPLOYMENTS", "providers/Microsoft.Resources/deployments")
+    };
     for (request, body, statuses) in [
         ("GET ", "", [200, 200, 200, 200, 200, 200]),
         ("GET /resourceGroups", "", [200, 200, 200, 200, 200, 200]),
@@ -159,6 +168,23 @@ async fn err_17_azures_management_asks_for_manage_or_operate() -> anyhow::Result
         ),
         ("PUT THERE", "{}", [200, 200, 403, 403, 403, 403]),
         ("DELETE THERE/queues/q", "", [200, 204, 403, 403, 403, 204]),
+        // A deployment may make anything, and tell keys.
+        ("GET /resourceGroups/mayfly/DEPLOYMENTS", "", [200, 200, 403, 403, 403, 403]),
+        ("GET /resourceGroups/mayfly/DEPLOYMENTS/d", "", [404, 404, 403, 403, 403, 403]),
+        ("PUT /resourceGroups/mayfly/DEPLOYMENTS/d", "{}", [400, 400, 403, 403, 403, 403]),
+        (
+            "POST /resourceGroups/mayfly/DEPLOYMENTS/d/validate",
+            TEMPLATE,
+            [200, 200, 403, 403, 403, 403],
+        ),
+        (
+            "POST /resourceGroups/mayfly/DEPLOYMENTS/d/whatIf",
+            TEMPLATE,
+            [200, 200, 403, 403, 403, 403],
+        ),
+        ("GET /resourceGroups/mayfly/deployments/d/operations", "", [404, 404, 403, 403, 403, 403]),
+        ("POST /resourceGroups/mayfly/DEPLOYMENTS/d/cancel", "", [404, 404, 403, 403, 403, 403]),
+        ("DELETE /resourceGroups/mayfly/DEPLOYMENTS/d", "", [204, 204, 403, 403, 403, 403]),
         // What is not there takes as much as what is.
         (
             "GET /resourceGroups/mayfly/providers/Microsoft.ServiceBus/namespaces/nobody",

@@ -4,33 +4,34 @@
 use serde_json::{Map, Value};
 
 use super::string;
+use crate::context::Context;
 use crate::placeholder;
-use crate::text_format::shown;
+use crate::text_format::{date, shown};
 
-/// In the place of a subscription and a group of resources.
-const SUBSCRIPTION: &str = "/subscriptions/00000000-0000-0000-0000-000000000000";
-const GROUP: &str = "local";
-
-pub(super) fn call(name: &str, arguments: &[Value]) -> Option<Result<Value, String>> {
+pub(super) fn call(
+    context: &Context,
+    name: &str,
+    arguments: &[Value],
+) -> Option<Result<Value, String>> {
     Some(match name {
-        "resourceid" => resource_id(arguments, &format!("{SUBSCRIPTION}/resourceGroups/{GROUP}")),
-        "subscriptionresourceid" => resource_id(arguments, SUBSCRIPTION),
+        "resourceid" => group_resource_id(context, arguments),
+        "subscriptionresourceid" => resource_id(arguments, &context.subscription_id),
         "tenantresourceid" | "managementgroupresourceid" => resource_id(arguments, ""),
         "extensionresourceid" => {
             string(arguments, 0).and_then(|of| resource_id(&arguments[1..], of))
         }
         "uniquestring" => Ok(unique(arguments).into()),
         "guid" => Ok(guid(arguments).into()),
-        "resourcegroup" => Ok(group()),
-        "subscription" => Ok(subscription()),
-        "tenant" => Ok(placeholder::object("tenant()", Map::new())),
-        "deployment" => Ok(placeholder::object("deployment()", Map::new())),
-        "environment" => Ok(placeholder::object("environment()", Map::new())),
+        "resourcegroup" => Ok(context.group.clone()),
+        "subscription" => Ok(context.subscription.clone()),
+        "tenant" => Ok(context.tenant.clone()),
+        "environment" => Ok(context.environment.clone()),
+        "utcnow" if context.now.is_some() => {
+            let format = if arguments.is_empty() { Ok("") } else { string(arguments, 0) };
+            format.map(|format| date(context.now.unwrap_or_default(), format).into())
+        }
         "newguid" | "utcnow" => {
             Err("it is another each time; give the value as a parameter".to_owned())
-        }
-        name if name.starts_with("list") && name.len() > "list".len() => {
-            Ok(placeholder::object(&format!("{name}(…)"), Map::new()))
         }
         "references" | "pickzones" | "providers" | "getsecret" => {
             Ok(placeholder::object(&format!("{name}(…)"), Map::new()))
@@ -39,21 +40,17 @@ pub(super) fn call(name: &str, arguments: &[Value]) -> Option<Result<Value, Stri
     })
 }
 
-fn members(of: &[(&str, String)]) -> Map<String, Value> {
-    of.iter().map(|(name, value)| ((*name).to_owned(), Value::from(value.as_str()))).collect()
-}
-
-fn group() -> Value {
-    let id = format!("{SUBSCRIPTION}/resourceGroups/{GROUP}");
-    let known =
-        members(&[("id", id), ("name", GROUP.to_owned()), ("location", "local".to_owned())]);
-    placeholder::object("resourceGroup()", known)
-}
-
-fn subscription() -> Value {
-    let number = SUBSCRIPTION.rsplit('/').next().unwrap_or_default().to_owned();
-    let known = members(&[("id", SUBSCRIPTION.to_owned()), ("subscriptionId", number)]);
-    placeholder::object("subscription()", known)
+/// Of the group, or of one that is named before the type, perhaps with its subscription.
+fn group_resource_id(context: &Context, arguments: &[Value]) -> Result<Value, String> {
+    let before =
+        arguments.iter().take_while(|one| !one.as_str().is_some_and(|of| of.contains('/')));
+    let before: Vec<String> = before.map(shown).collect();
+    let scope = match before.as_slice() {
+        [group] => format!("{}/resourceGroups/{group}", context.subscription_id),
+        [subscription, group] => format!("/subscriptions/{subscription}/resourceGroups/{group}"),
+        _ => context.group_id(),
+    };
+    resource_id(arguments, &scope)
 }
 
 /// `…/providers/Some.Provider/type/name/type/name`. What stands before the type names another scope.
