@@ -53,6 +53,13 @@ struct Seen {
     since: Instant,
 }
 
+/// What the configuration says, and whom it names.
+#[derive(PartialEq)]
+struct NodeKeys {
+    keys: Arc<[Key]>,
+    of_issuers: Vec<Arc<KeySet>>,
+}
+
 /// Who is let do what in a namespace.
 struct NamespaceAccess {
     access: Access,
@@ -192,10 +199,12 @@ impl Shared {
     }
 
     /// What proofs of all namespaces are looked at by, as it is now.
-    fn of_nodes(&self) -> Option<(Arc<[Key]>, Vec<Arc<KeySet>>)> {
+    fn of_nodes(&self) -> Option<NodeKeys> {
         match &self.access {
             Access::Anyone => None,
-            Access::Keys(ring) => Some((ring.current(), ring.issuers().keys())),
+            Access::Keys(ring) => {
+                Some(NodeKeys { keys: ring.current(), of_issuers: ring.issuers().keys() })
+            }
         }
     }
 
