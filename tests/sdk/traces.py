@@ -12,25 +12,18 @@ versions.
 import argparse
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from cluster import Cluster
+from cluster import Cluster, free_port
 from environment import HERE, CannotInstall, node_home, python_home
 from well_known import FAILED
 
 PROGRAMS = HERE / "traces"
 WITHIN = 300  # Seconds all of it may take, on a busy machine.
 QUEUES = ("python", "javascript")
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def run_traces(mayfly: Path, show: bool = False) -> list[str]:

@@ -6,7 +6,7 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast, parse_to_serde_va
 use serde_json::Value;
 
 /// As Resource Manager takes it: `az` puts a template into its request with a name that is not quoted.
-const DIALECT: ParseOptions = ParseOptions {
+pub const DIALECT: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_loose_object_property_names: true,
     allow_trailing_commas: true,

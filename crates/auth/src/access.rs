@@ -41,12 +41,9 @@ pub struct Keyring {
     issuers: Issuers,
     /// Which hosts tokens may be for; `None`: any.
     hosts: Option<Hosts>,
-    /// What it is all about.
+    /// Which namespace it is for; before that is said, none, and no role of an issuer's token is for it.
     namespace: Arc<str>,
 }
-
-/// As the namespace is called that is always there.
-const DEFAULT_NAMESPACE: &str = "default";
 
 /// Tells whether a host is one of those that something is called by.
 pub type Hosts = Arc<dyn Fn(&str) -> bool + Send + Sync>;
@@ -149,8 +146,7 @@ impl Keyring {
     pub fn new(keys: impl IntoIterator<Item = Key>) -> Keyring {
         let keys = keys.into_iter().collect();
         let keys = Arc::new(RwLock::new(keys));
-        let (certificates, issuers) = Default::default();
-        let namespace = DEFAULT_NAMESPACE.into();
+        let (certificates, issuers, namespace) = Default::default();
         Keyring { keys, certificates, issuers, hosts: None, namespace }
     }
 
@@ -164,10 +160,10 @@ impl Keyring {
         &self.issuers
     }
 
-    /// The same keys, whatever becomes of them, which sign only for these hosts.
+    /// The same keys, whatever becomes of them, for a namespace, which sign only for these hosts.
     #[must_use]
-    pub fn for_hosts(&self, hosts: Hosts) -> Keyring {
-        Keyring { hosts: Some(hosts), ..self.clone() }
+    pub fn for_hosts(&self, namespace: &str, hosts: Hosts) -> Keyring {
+        Keyring { hosts: Some(hosts), namespace: namespace.into(), ..self.clone() }
     }
 
     /// Other keys, of a namespace, which sign only for these hosts; certificates stand for those of the node among
@@ -180,7 +176,7 @@ impl Keyring {
         hosts: Hosts,
     ) -> Keyring {
         let keys = Arc::new(RwLock::new(keys.into_iter().collect()));
-        Keyring { keys, hosts: Some(hosts), namespace: namespace.into(), ..self.clone() }
+        Keyring { keys, ..self.for_hosts(namespace, hosts) }
     }
 
     /// NS-8: whether what a token says it is for, and what it is put for, may be meant for here.
@@ -230,16 +226,27 @@ impl Keyring {
     /// What a token is good for that was given for a key, as that key is now. It is of this namespace, or the node's
     /// and good here too.
     fn of_own(&self, token: &KeyToken) -> Result<Grant, TokenError> {
-        let KeyToken { namespace, key_name, is_it, expires_at_s } = token;
-        let keys = self.current();
-        let of_name = keys.iter().filter(|known| known.name == *key_name);
-        let is_here = **namespace == *self.namespace;
-        let mut here = of_name.filter(|known| is_here || known.owner.is_none());
-        let grant = here.find_map(|known| {
-            let key = known.pair().find(|key| is_it(key))?;
-            Some(Grant { expires_at_s: *expires_at_s, ..Grant::by_key(known, key) })
-        });
+        let is_here = *token.namespace == *self.namespace;
+        let may_be = |known: &Key| is_here || known.owner.is_none();
+        let KeyToken { key_name, is_it, expires_at_s, .. } = token;
+        let grant = self.recognised(key_name, may_be, is_it, *expires_at_s);
         grant.ok_or(TokenError::Web(WebTokenFault::UnknownKey))
+    }
+
+    /// The key of that name, if it is one that it may be, and the one that was known.
+    fn recognised(
+        &self,
+        name: &str,
+        may_be: impl Fn(&Key) -> bool,
+        is_it: impl Fn(&str) -> bool,
+        expires_at_s: u64,
+    ) -> Option<Grant> {
+        let keys = self.current();
+        let mut of_name = keys.iter().filter(|known| known.name == name && may_be(known));
+        of_name.find_map(|known| {
+            let key = known.pair().find(|key| is_it(key))?;
+            Some(Grant { expires_at_s, ..Grant::by_key(known, key) })
+        })
     }
 
     fn verify(
@@ -329,11 +336,7 @@ impl Access {
         expires_at_s: u64,
     ) -> Option<Grant> {
         let Access::Keys(keys) = self else { return Some(Grant::all()) };
-        let keys = keys.current();
-        let of_name = keys.iter().filter(|known| known.name == name);
-        let mut pairs = of_name.flat_map(|known| known.pair().map(move |key| (known, key)));
-        let (known, key) = pairs.find(|(_, key)| is_it(key))?;
-        Some(Grant { expires_at_s, ..Grant::by_key(known, key) })
+        keys.recognised(name, |_| true, is_it, expires_at_s)
     }
 
     /// What whoever showed a certificate may do, by each key of the name that it stands for; there is one

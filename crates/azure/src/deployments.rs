@@ -209,7 +209,8 @@ impl Deployments<'_> {
         if before.is_some() {
             records::forget(self.broker(), &self.group.name, self.name).await?;
         }
-        let mut record = Record {
+        let pieces = records::pieces(plan.request.text());
+        let record = Record {
             group: self.group.name.clone(),
             name: self.name.to_owned(),
             run,
@@ -218,11 +219,15 @@ impl Deployments<'_> {
             host: self.ask.host.to_owned(),
             template_hash: plan.request.template_hash(),
             parameters: evaluation.parameters,
+            request_parts: pieces.len(),
             ..Record::default()
         };
-        record.request_parts =
-            records::put_request(self.broker(), &record.run, plan.request.text()).await?;
         records::put(self.broker(), &record).await?;
+        if let Err(failure) = records::put_request(self.broker(), &record.run, &pieces).await {
+            // Where this cannot be done either, whoever asks for it finds that it has failed.
+            let _ = records::forget(self.broker(), &record.group, &record.name).await;
+            return Err(failure);
+        }
         let body = axum::Json(shown::deployment(self.ask.requester, &record));
         let status = if before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
         let at = format!(

@@ -177,22 +177,35 @@ pub(crate) async fn make_room(broker: &Broker) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Keeps what was asked for, and returns how many documents that took.
-///
-/// # Errors
-/// There are too many documents, or the catalog does not answer.
-pub(crate) async fn put_request(broker: &Broker, run: &str, text: &str) -> Result<usize, Failure> {
-    let (mut parts, mut rest) = (0, text);
+/// What was asked for, in pieces that a document holds each.
+pub(crate) fn pieces(text: &str) -> Vec<&str> {
+    let (mut pieces, mut rest) = (Vec::new(), text);
     while !rest.is_empty() {
         let mut end = rest.len().min(PART_BYTES_MAX);
         while !rest.is_char_boundary(end) {
             end -= 1;
         }
-        let (part, after) = rest.split_at(end);
-        broker.documents().put(&part_of(REQUESTS, run, parts), part.to_owned(), false).await?;
-        (parts, rest) = (parts + 1, after);
+        let (piece, after) = rest.split_at(end);
+        pieces.push(piece);
+        rest = after;
     }
-    Ok(parts)
+    pieces
+}
+
+/// Keeps what was asked for. The record that counts its pieces is kept by then, so that nothing stays of it for ever.
+///
+/// # Errors
+/// There are too many documents, or the catalog does not answer.
+pub(crate) async fn put_request(
+    broker: &Broker,
+    run: &str,
+    pieces: &[&str],
+) -> Result<(), Failure> {
+    for (index, piece) in pieces.iter().enumerate() {
+        let name = part_of(REQUESTS, run, index);
+        broker.documents().put(&name, (*piece).to_owned(), false).await?;
+    }
+    Ok(())
 }
 
 /// None: it is over, and that was forgotten.
@@ -262,4 +275,19 @@ pub(crate) async fn forget(broker: &Broker, group: &str, name: &str) -> Result<(
         broker.documents().remove(&row.name).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_in_pieces_is_what_was_asked_for() {
+        // A character of three bytes lies across the end of each.
+        for text in [String::new(), "x".to_owned(), "€".repeat(PART_BYTES_MAX)] {
+            let pieces = pieces(&text);
+            assert!(pieces.iter().all(|it| (1..=PART_BYTES_MAX).contains(&it.len())));
+            assert_eq!(pieces.concat(), text);
+        }
+    }
 }

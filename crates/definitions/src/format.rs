@@ -10,18 +10,8 @@ use crate::document::{self, toml_to_json};
 use crate::{Definitions, Problem, emulator};
 
 /// JSON, comments, and commas behind the last of a list: no more than editors allow in such files.
-const DIALECT: ParseOptions = ParseOptions {
-    allow_comments: true,
-    allow_loose_object_property_names: false,
-    allow_trailing_commas: true,
-    allow_missing_commas: false,
-    allow_single_quoted_strings: false,
-    allow_hexadecimal_numbers: false,
-    allow_unary_plus_numbers: false,
-    allow_bare_decimal_point_numbers: false,
-    allow_non_finite_numbers: false,
-    allow_extended_string_escapes: false,
-};
+const DIALECT: ParseOptions =
+    ParseOptions { allow_loose_object_property_names: false, ..arm_template::source::DIALECT };
 
 /// A file that was read: definitions, or resources that may belong to those of other files.
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! What front ends call: from a name to whoever decides about it, and back with the answer.
 
 mod address;
+mod attachment;
 mod catch_up;
 mod leaders;
 mod router;

@@ -74,7 +74,11 @@ impl Carrier {
     pub async fn run(mut self) {
         let broker = self.broker();
         let _ = self.root.write(&broker).await;
-        let (state, outputs, error) = match self.carry_out().await {
+        let carried_out = self.carry_out().await;
+        if broker.has_ended() {
+            return; // Another node goes on with it.
+        }
+        let (state, outputs, error) = match carried_out {
             Ok(outputs) => (State::Succeeded, outputs, None),
             Err(End::Failed(error)) => (State::Failed, Map::new(), Some(error)),
             Err(End::Canceled) => {
@@ -327,7 +331,8 @@ impl Carrier {
         loop {
             let ask = inner_ask::ask(&requester, &Method::PUT, id, body.clone(), None);
             let told = self.beating(ask).await;
-            if !told.is_passing() || Instant::now() > until {
+            let is_over = requester.broker.has_ended() || Instant::now() > until;
+            if is_over || !told.is_passing() {
                 return told;
             }
             tokio::time::sleep(RETRY_AFTER).await;
@@ -395,6 +400,9 @@ impl Carrier {
                     unit.finish(State::Failed, Map::new(), Some(error.clone()), now_ms);
                 }
                 continue;
+            }
+            if self.plan.requester.broker.has_ended() {
+                return; // Another node finds what is left to write.
             }
             if Instant::now() > until {
                 tracing::warn!(

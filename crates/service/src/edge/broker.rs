@@ -78,6 +78,11 @@ impl Broker {
         self.router.end();
     }
 
+    /// Nothing that is asked of it is done any more: the node has ended.
+    pub fn has_ended(&self) -> bool {
+        self.router.is_ended()
+    }
+
     pub fn messages(&self) -> Messages<'_> {
         let Broker { router, admission, by, namespace } = self;
         Messages { router, admission, by, hold: Hold::Lasting, namespace }

@@ -234,7 +234,7 @@ impl<'a> Namespaces<'a> {
         let (router, own) = (self.router.clone(), namespace.clone());
         let hosts = Arc::new(move |host: &str| Namespaces::new(&router).of_host(host) == own);
         match namespace.is_default() {
-            true => node.for_hosts(hosts),
+            true => node.for_hosts(namespace.as_str(), hosts),
             false => node.beside(namespace.as_str(), self.keys(namespace, node), hosts),
         }
     }

@@ -16,8 +16,9 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::edge::address::Caller;
+use crate::edge::attachment::Attachment;
 use crate::edge::namespace_use::UsedName;
-use crate::edge::router::{Attachment, Failure, Hold, Route, Router, not_found};
+use crate::edge::router::{Failure, Hold, Route, Router, not_found};
 use crate::error::{Error, ErrorKind, Result, Unavailable};
 use crate::exchange::{Attach, Detached, Event, Received, Sink, Wanted, release, release_session};
 use crate::history::{Attribution, Deed};

@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::config::Config;
 use crate::edge::address::{self, Caller};
+use crate::edge::attachment::Attachment;
 use crate::edge::catch_up::CatchUp;
 use crate::edge::leaders::Leaders;
 use crate::edge::namespace_use::NamespaceUses;
@@ -26,8 +27,8 @@ use crate::exchange::{
     Answer, Attach, CallResult, Detached, Event, Failed, NotRead, Read, ReadAnswer, ReadReply,
     ReadResult, Reply, TransactionId,
 };
-use crate::leader::{Group, Input, answer, excess};
-use crate::peer::{Link, Links, LocalNode, Outgoing};
+use crate::leader::{Input, answer, excess};
+use crate::peer::{Links, LocalNode, Outgoing};
 
 /// Pauses between tries while a group has no leader: elections take about a second.
 pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(5);
@@ -98,13 +99,6 @@ pub(crate) enum Failure {
         refusal: Refusal,
         command: Command,
     },
-}
-
-/// Where a receiver is attached.
-#[derive(Clone)]
-pub(crate) enum Attachment {
-    Here(Arc<Group>),
-    There(Link, GroupId),
 }
 
 impl Router {
@@ -578,50 +572,6 @@ impl Router {
                 }
             }
             None => Err(format!("group {group} has no leader")),
-        }
-    }
-}
-
-impl Attachment {
-    /// False: the driver has no place for it, and is told to serve the receiver no more. Its last word
-    /// has the receiver attach anew, with all its credit.
-    pub fn credit(&self, receiver: ReceiverId, count: u32) -> bool {
-        match self {
-            Attachment::Here(group) => {
-                self.is_told(group, receiver, Input::Credit { receiver, count })
-            }
-            Attachment::There(link, group) => {
-                link.send(Outgoing::Credit { group: *group, receiver, count });
-                true
-            }
-        }
-    }
-
-    /// As [`Attachment::credit`].
-    pub fn drain(&self, receiver: ReceiverId) -> bool {
-        match self {
-            Attachment::Here(group) => self.is_told(group, receiver, Input::Drain { receiver }),
-            Attachment::There(link, group) => {
-                link.send(Outgoing::Drain { group: *group, receiver });
-                true
-            }
-        }
-    }
-
-    fn is_told(&self, group: &Group, receiver: ReceiverId, word: Input) -> bool {
-        let is_told = group.tell(word).is_ok();
-        if !is_told {
-            self.detach(receiver);
-        }
-        is_told
-    }
-
-    pub fn detach(&self, receiver: ReceiverId) {
-        match self {
-            Attachment::Here(group) => drop(group.tell(Input::Detach { receiver })),
-            Attachment::There(link, group) => {
-                link.send(Outgoing::Detach { group: *group, receiver });
-            }
         }
     }
 }

@@ -48,12 +48,12 @@ const TURN: i64 = 32;
 pub(crate) struct Waitlist {
     /// Of no entity: it goes first.
     of_group: VecDeque<Item>,
-    lanes: Vec<Lane>,
-    /// Lanes that have something, in the order of their turns.
-    turns: VecDeque<usize>,
-    lane_of: HashMap<Namespace, usize>,
+    /// Of namespaces that have something waiting.
+    lanes: HashMap<Namespace, Lane>,
+    /// The same, in the order of their turns.
+    turns: VecDeque<Namespace>,
     /// Of entities that were asked about.
-    known: HashMap<EntityId, usize>,
+    known: HashMap<EntityId, Namespace>,
     namespace_of: Box<NamespaceOf>,
     weight: Weight,
 }
@@ -62,7 +62,6 @@ pub(crate) struct Waitlist {
 type NamespaceOf = dyn Fn(EntityId) -> Option<Namespace> + Send + Sync;
 
 /// What waits of one namespace.
-#[derive(Default)]
 struct Lane {
     items: VecDeque<Item>,
     /// What it may have still, of its turn and of those before; below zero, it had more than that.
@@ -88,9 +87,8 @@ impl Waitlist {
     ) -> Waitlist {
         Waitlist {
             of_group: VecDeque::new(),
-            lanes: Vec::new(),
+            lanes: HashMap::new(),
             turns: VecDeque::new(),
-            lane_of: HashMap::new(),
             known: HashMap::new(),
             namespace_of: Box::new(namespace_of),
             weight: Weight::default(),
@@ -117,36 +115,28 @@ impl Waitlist {
         match entity {
             None => self.of_group.push_back(item),
             Some(entity) => {
-                let lane = self.lane(entity);
-                let Lane { items, credit } = &mut self.lanes[lane];
-                if items.is_empty() {
-                    *credit = TURN;
-                    self.turns.push_back(lane);
-                }
-                items.push_back(item);
+                let namespace = self.namespace(entity);
+                let turns = &mut self.turns;
+                let lane = self.lanes.entry(namespace).or_insert_with_key(|namespace| {
+                    turns.push_back(namespace.clone());
+                    Lane { items: VecDeque::new(), credit: TURN }
+                });
+                lane.items.push_back(item);
             }
         }
     }
 
     /// What is not here, by whatever mistake, waits with the default namespace.
-    fn lane(&mut self, entity: EntityId) -> usize {
-        if let Some(lane) = self.known.get(&entity) {
-            return *lane;
+    fn namespace(&mut self, entity: EntityId) -> Namespace {
+        if let Some(namespace) = self.known.get(&entity) {
+            return namespace.clone();
         }
-        let namespace = (self.namespace_of)(entity);
-        let is_here = namespace.is_some();
-        let lanes = &mut self.lanes;
-        let lane = *self.lane_of.entry(namespace.unwrap_or_default()).or_insert_with(|| {
-            lanes.push(Lane::default());
-            lanes.len() - 1
-        });
-        if is_here {
-            if self.known.len() >= KNOWN_MAX {
-                self.known.clear();
-            }
-            self.known.insert(entity, lane);
+        let Some(namespace) = (self.namespace_of)(entity) else { return Namespace::DEFAULT };
+        if self.known.len() >= KNOWN_MAX {
+            self.known.clear();
         }
-        lane
+        self.known.insert(entity, namespace.clone());
+        namespace
     }
 
     pub fn is_empty(&self) -> bool {
@@ -188,7 +178,7 @@ impl Waitlist {
     fn next(&mut self) -> Option<&Item> {
         if self.of_group.is_empty() {
             while self.turns.len() > 1 {
-                let lane = &mut self.lanes[self.turns[0]];
+                let lane = self.lanes.get_mut(&self.turns[0])?;
                 if lane.credit > 0 {
                     break;
                 }
@@ -196,7 +186,7 @@ impl Waitlist {
                 self.turns.rotate_left(1);
             }
         }
-        self.of_group.front().or_else(|| self.lanes[*self.turns.front()?].items.front())
+        self.of_group.front().or_else(|| self.lanes.get(self.turns.front()?)?.items.front())
     }
 
     /// Takes that one.
@@ -204,12 +194,13 @@ impl Waitlist {
         if let Some(item) = self.of_group.pop_front() {
             return Some(item);
         }
-        let (is_alone, lane) = (self.turns.len() == 1, &mut self.lanes[*self.turns.front()?]);
+        let is_alone = self.turns.len() == 1;
+        let lane = self.lanes.get_mut(self.turns.front()?)?;
         let item = lane.items.pop_front()?;
         // Nobody has less by what one has that waits alone.
         lane.credit = if is_alone { TURN } else { lane.credit - item.cost() };
         if lane.items.is_empty() {
-            self.turns.pop_front();
+            self.lanes.remove(&self.turns.pop_front()?);
         }
         Some(item)
     }
@@ -218,7 +209,7 @@ impl Waitlist {
     pub fn drain(&mut self) -> impl Iterator<Item = (Command, Slot)> + '_ {
         self.weight = Weight::default();
         self.turns.clear();
-        let of_lanes = self.lanes.iter_mut().flat_map(|lane| lane.items.drain(..));
+        let of_lanes = self.lanes.drain().flat_map(|(_, lane)| lane.items);
         self.of_group.drain(..).chain(of_lanes).map(|item| (item.command, item.slot))
     }
 }
