@@ -172,7 +172,8 @@ await check("pages are accessible in both themes", async () => {
     "/console/send?queue=orders", "/console/filter-tester?queue=orders&expression=1%3D1", "/console/purge?queue=orders",
     "/console/development", "/console/new?kind=topic", "/console/connections",
     "/console/connections/close?id=1-000000-1",
-    "/console/history?queue=orders&by=number&id=1"]) await accessible(path);
+    "/console/history?queue=orders&by=number&id=1", "/console/sessions?queue=orders",
+    "/console/filter-tester", "/console/delete?queue=orders"]) await accessible(path);
   await accessible("/console/sign-in", secured);
   assert.deepEqual(faults, []);
 });
@@ -256,6 +257,139 @@ await check("dead letters are resubmitted, edited and deleted", async () => {
   assert.match(await text(), /as it should be/);
 });
 
+async function create(kind, name, more = {}) {
+  await go(1, `/console/new?${new URLSearchParams({ kind, ...(more.topic ? { topic: more.topic } : {}) })}`);
+  await page.fill("#name", name);
+  for (const [field, value] of Object.entries(more.chosen ?? {})) await page.selectOption(`#${field}`, value);
+  await page.click("button.primary");
+  await page.waitForURL(/console\/entity/);
+}
+
+await check("sessions are listed with what they hold, and lead to their messages", async () => {
+  await create("queue", "baskets", { chosen: { "p-requires_session": "true" } });
+  for (const [session, body] of [["alice", "one"], ["alice", "two"], [HOSTILE, "three"]]) {
+    await go(1, "/console/send?queue=baskets");
+    await page.fill("#session_id", session);
+    await page.fill("#body", body);
+    await page.click("button.primary");
+    await page.waitForSelector(".done");
+  }
+  await go(3, "/console/entity?queue=baskets");
+  await page.click("nav.tabs >> text=Sessions");
+  const row = page.locator("[aria-label=Sessions] tbody tr", { hasText: "alice" });
+  assert.match(await row.innerText(), /^alice\s+2\s+0\s/);
+  assert.match(await row.innerText(), /nobody holds it/);
+  assert.ok((await text()).includes(HOSTILE) && !(await page.title()).includes("owned"));
+  await row.getByRole("link", { name: "alice" }).click();
+  await page.waitForURL(/session=alice/);
+  assert.equal(await page.locator("[aria-label=Messages] tbody tr, main table tbody tr").count(), 2);
+});
+
+await check("rules of a subscription are added, tried on its messages, refused with a reason, and removed", async () => {
+  await create("topic", "news");
+  await create("subscription", "mail", { topic: "news" });
+  for (const color of ["red", "blue"]) {
+    await go(1, "/console/send?topic=news");
+    await page.fill("#body", color);
+    await page.fill("#properties", `color: string = ${color}`);
+    await page.click("button.primary");
+    await page.waitForSelector(".done");
+  }
+  await go(2, "/console/rules?topic=news&subscription=mail");
+  assert.match(await text(), /\$Default/);
+  await page.fill("#rule", "reds");
+  await page.fill("#filter", "color = ");
+  await page.click("button.primary");
+  assert.ok((await page.locator(".wrong").count()) > 0, "a filter that is none is refused with a reason");
+  await go(2, "/console/rules?topic=news&subscription=mail");
+  await page.fill("#rule", "reds");
+  await page.fill("#filter", "color = 'red'");
+  await page.click("button.primary");
+  await page.waitForSelector(".done");
+  const row = page.locator("[aria-label=Rules] tbody tr", { hasText: "reds" });
+  await row.getByRole("link", { name: "Test" }).click();
+  await page.waitForURL(/filter-tester/);
+  assert.match(await text(), /1 of 2 messages match/);
+  assert.match(await text(), /color is 'blue'/);
+  await go(2, "/console/rules?topic=news&subscription=mail");
+  // Who thinks better of it removes nothing.
+  page.once("dialog", (dialog) => dialog.dismiss());
+  await row.getByRole("button", { name: "Remove" }).click();
+  assert.equal(await row.count(), 1);
+  page.once("dialog", (dialog) => dialog.accept());
+  await row.getByRole("button", { name: "Remove" }).click();
+  await page.waitForSelector(".done");
+  assert.equal(await row.count(), 0);
+});
+
+await check("a fault is added, met, counted and removed, and a wrong one is refused with a reason", async () => {
+  await go(1, "/console/development");
+  await page.fill("#name", "busy");
+  await page.fill("#rule", '{"operation": "send", "entity": "baskets", "effect": "teleport"}');
+  await page.click("section[aria-labelledby=faults] form:has(#rule) button");
+  assert.match(await text(), /teleport/);
+  await go(1, "/console/development");
+  await page.fill("#name", "busy");
+  await page.fill("#rule", '{"operation": "send", "entity": "baskets", "effect": "refuse", "error": "ServiceBusy", "protocol": "http"}');
+  await page.click("section[aria-labelledby=faults] form:has(#rule) button");
+  await page.waitForSelector(".done");
+  const send = () => context.request.post(`${nodes[0]}/baskets/messages`, { data: "x",
+    headers: { "BrokerProperties": '{"SessionId": "bob"}', "Content-Type": "text/plain" } });
+  assert.equal((await send()).status(), 429);
+  const row = page.locator("[aria-label=Faults] tbody tr", { hasText: "busy" });
+  await go(2, "/console/development");
+  assert.match(await row.innerText(), /\s1\s+1\s/);
+  await row.getByRole("button", { name: "Remove" }).click();
+  await page.waitForSelector(".done");
+  assert.equal(await row.count(), 0);
+  assert.equal((await send()).status(), 201);
+});
+
+await check("the clock is moved ahead behind a question, and never by nonsense", async () => {
+  await go(1, "/console/development");
+  const move = page.locator("section[aria-labelledby=clock] button");
+  const time = async () => Date.parse(`${(await page.locator("section[aria-labelledby=clock] time").innerText()).replace(" ", "T")}Z`);
+  const before = await time();
+  page.once("dialog", (dialog) => dialog.dismiss());
+  await page.fill("#by", "30s");
+  await move.click();
+  await go(1, "/console/development");
+  assert.ok(!/moved ahead/.test(await text()), "who thinks better of it moves nothing");
+  page.once("dialog", (dialog) => dialog.accept());
+  await page.fill("#by", "soon");
+  await move.click();
+  assert.match(await text(), /'soon' is no duration/);
+  await go(1, "/console/development");
+  page.once("dialog", (dialog) => dialog.accept());
+  await page.fill("#by", "30s");
+  await move.click();
+  await page.waitForSelector(".done");
+  assert.match(await text(), /moved ahead by 30s/);
+  assert.ok((await time()) - before >= 30_000);
+});
+
+await check("the keyboard leads to the content, along the navigation, and through a form", async () => {
+  await go(1, "/console/queues");
+  const press = async (key, times = 1) => { for (let n = 0; n < times; n++) await page.keyboard.press(key); };
+  const focused = () => page.evaluate(() => {
+    const seen = document.activeElement;
+    const outline = getComputedStyle(seen);
+    return { text: seen.innerText, isSeen: outline.outlineStyle !== "none" || outline.boxShadow !== "none" };
+  });
+  await press("Tab");
+  assert.match((await focused()).text, /To the content/);
+  await press("Enter");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+  await press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "prefix");
+  await page.keyboard.type("bas");
+  await press("Enter");
+  await page.waitForURL(/prefix=bas/);
+  assert.equal(await page.locator("#list tbody tr").count(), 1);
+  await press("Tab", 4);
+  assert.deepEqual(await focused(), { text: "Queues", isSeen: true });
+});
+
 await check("every part answers while a node dies", async () => {
   await go(1, "/console/queues");
   process.stdout.write("kill 3\n");
@@ -310,6 +444,24 @@ await check("whoever has a key signs in, sees what it may, and is out again", as
   await page.click("button.primary");
   await page.waitForSelector("#overview");
   assert.match(await text(), /Nodes/);
+});
+
+await check("over TLS one signs in with a connection string, and the cookie goes nowhere else", async () => {
+  const origin = secured.replace("http:", "https:");
+  const other = await browser.newContext({ ignoreHTTPSErrors: true });
+  const seen = await other.newPage();
+  await seen.goto(`${origin}/console`);
+  await seen.waitForURL(/^https:.*sign-in/);
+  await seen.fill("#key", `Endpoint=sb://localhost/;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=${process.env.MAYFLY_SECURED_KEY}`);
+  await seen.click("button.primary");
+  await seen.waitForSelector("#overview");
+  const cookies = await other.cookies(`${origin}/console`);
+  assert.equal(cookies.length, 1);
+  const [{ secure, httpOnly, sameSite }] = cookies;
+  assert.deepEqual({ secure, httpOnly, sameSite }, { secure: true, httpOnly: true, sameSite: "Strict" });
+  await seen.click("text=Sign out");
+  await seen.waitForURL(/^https:.*sign-in/);
+  await other.close();
 });
 
 assert.deepEqual(violations, [], "the browser refused to run something");
