@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
+use opentelemetry_proto::tonic::metrics::v1::ResourceMetrics;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -18,7 +20,8 @@ use tokio::time::timeout;
 
 /// Until spans that are told are here: they go in batches, by the second, on a busy machine.
 const SPANS_WITHIN: Duration = Duration::from_secs(60);
-const PATH: &str = "POST /v1/traces ";
+const TRACES: &str = "POST /v1/traces ";
+const METRICS: &str = "POST /v1/metrics ";
 
 /// A span as it came, and from whom.
 #[derive(Clone, Debug)]
@@ -32,6 +35,7 @@ pub struct CollectedSpan {
 pub struct Collector {
     pub address: String,
     spans: watch::Receiver<Vec<CollectedSpan>>,
+    metrics: watch::Receiver<Vec<ResourceMetrics>>,
     _serving: JoinSet<()>,
 }
 
@@ -39,8 +43,9 @@ impl Collector {
     pub async fn start(port: u16) -> anyhow::Result<Collector> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         let address = listener.local_addr()?.to_string();
-        let (collected, spans) = watch::channel(Vec::new());
-        let collected = Arc::new(collected);
+        let (to_spans, spans) = watch::channel(Vec::new());
+        let (to_metrics, metrics) = watch::channel(Vec::new());
+        let collected = Arc::new(Collected { spans: to_spans, metrics: to_metrics });
         let mut serving = JoinSet::new();
         serving.spawn(async move {
             let mut connections = JoinSet::new();
@@ -52,7 +57,7 @@ impl Collector {
                 });
             }
         });
-        Ok(Collector { address, spans, _serving: serving })
+        Ok(Collector { address, spans, metrics, _serving: serving })
     }
 
     /// All of a trace, once there are so many; what came if they do not come.
@@ -66,6 +71,28 @@ impl Collector {
         drop(timeout(SPANS_WITHIN, all).await);
         of_trace(&self.spans.borrow())
     }
+
+    /// What was pushed after the first so many requests, once there is any, and how many there are then.
+    pub async fn metrics_after(
+        &self,
+        count: usize,
+    ) -> anyhow::Result<(Vec<ResourceMetrics>, usize)> {
+        let mut metrics = self.metrics.clone();
+        let more = metrics.wait_for(|metrics| metrics.len() > count);
+        let all = timeout(SPANS_WITHIN, more).await.context("no metrics are pushed")??;
+        Ok((all[count..].to_vec(), all.len()))
+    }
+
+    /// So many requests with metrics have come.
+    pub fn metrics_count(&self) -> usize {
+        self.metrics.borrow().len()
+    }
+}
+
+/// Where what comes is put.
+struct Collected {
+    spans: watch::Sender<Vec<CollectedSpan>>,
+    metrics: watch::Sender<Vec<ResourceMetrics>>,
 }
 
 impl CollectedSpan {
@@ -114,7 +141,7 @@ fn write_under(
 }
 
 /// Request by request.
-async fn serve(stream: TcpStream, to: &watch::Sender<Vec<CollectedSpan>>) -> anyhow::Result<()> {
+async fn serve(stream: TcpStream, to: &Collected) -> anyhow::Result<()> {
     let mut stream = BufReader::new(stream);
     loop {
         let mut request = String::new();
@@ -130,11 +157,17 @@ async fn serve(stream: TcpStream, to: &watch::Sender<Vec<CollectedSpan>>) -> any
                 length = value.trim().parse()?;
             }
         }
-        ensure!(request.starts_with(PATH), "{request}");
         let mut body = vec![0; length];
         stream.read_exact(&mut body).await?;
-        let request = ExportTraceServiceRequest::decode(&*body).context("it is no request")?;
-        to.send_modify(|spans| spans.extend(collected(request)));
+        if request.starts_with(METRICS) {
+            let request =
+                ExportMetricsServiceRequest::decode(&*body).context("it is no request")?;
+            to.metrics.send_modify(|metrics| metrics.extend(request.resource_metrics));
+        } else {
+            ensure!(request.starts_with(TRACES), "{request}");
+            let request = ExportTraceServiceRequest::decode(&*body).context("it is no request")?;
+            to.spans.send_modify(|spans| spans.extend(collected(request)));
+        }
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await?;
     }
 }
@@ -148,7 +181,8 @@ fn collected(request: ExportTraceServiceRequest) -> impl Iterator<Item = Collect
     })
 }
 
-fn value(attributes: &[KeyValue], key: &str) -> Option<String> {
+/// An attribute, as text.
+pub fn value(attributes: &[KeyValue], key: &str) -> Option<String> {
     let found = attributes.iter().find(|attribute| attribute.key == key)?;
     match found.value.as_ref()?.value.as_ref()? {
         any_value::Value::StringValue(text) => Some(text.clone()),

@@ -23,7 +23,7 @@ pub use amqp::{AmqpClient, AmqpNode, AmqpReply};
 pub use amqp_transaction::{AmqpCoordinator, AmqpVerdict, refusal, within};
 pub use chaos::free_ports;
 pub use cluster::{Cluster, Settings, authority, cert, mayfly, sign};
-pub use collector::{CollectedSpan, Collector, tree};
+pub use collector::{CollectedSpan, Collector, tree, value as attribute_value};
 pub use document::{Block, Document, Link};
 pub use http_2_client::{Http2Answer, Http2Client};
 pub use http_client::{HttpAnswer, ask};

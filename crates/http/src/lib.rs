@@ -32,6 +32,7 @@ mod watched_stream;
 mod whole_body;
 
 pub use entity_metrics::describe as describe_entity_metrics;
+pub use metrics::MetricsPage;
 pub use process::describe as describe_metrics;
 pub use server::{Config, serve};
 

@@ -12,7 +12,6 @@ use axum::response::Response;
 use axum::routing::get;
 use axum::{Extension, Router};
 use limits::{FrontEnd, Ledger};
-use metrics_exporter_prometheus::PrometheusHandle;
 use service::{Broker, KeyWatch};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -20,6 +19,7 @@ use transport::{Arrival, Arrivals};
 
 use crate::atom::Cursors;
 use crate::failure::refuse;
+use crate::metrics::MetricsPage;
 use crate::origins::{self, Origins};
 use crate::{access, azure_door, connection, console_door, dispatch, options, process, tunnel};
 
@@ -56,10 +56,9 @@ impl Config {
 #[derive(Clone)]
 pub(crate) struct App {
     pub broker: Broker,
-    pub metrics: PrometheusHandle,
+    pub metrics: MetricsPage,
     /// Where pages of lists ended.
     pub cursors: Arc<Cursors>,
-    pub ledger: Ledger,
 }
 
 /// Serves until `stop` resolves, and then until open requests are answered.
@@ -67,14 +66,14 @@ pub async fn serve(
     arrivals: Arrivals,
     config: Config,
     broker: Broker,
-    metrics: PrometheusHandle,
+    metrics: MetricsPage,
     keys: KeyWatch,
     stop: impl Future<Output = ()> + Send + 'static,
 ) {
     process::describe();
     let ledger = config.ledger.clone();
     ledger.limit_connections(FrontEnd::Http, config.connections_max);
-    let app = App { broker, metrics, cursors: Arc::default(), ledger: ledger.clone() };
+    let app = App { broker, metrics, cursors: Arc::default() };
     connection::serve(arrivals, routes(config, app, keys), ledger, stop).await;
 }
 

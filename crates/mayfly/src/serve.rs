@@ -2,6 +2,7 @@
 
 pub mod certificate;
 mod client_limits;
+mod collectors;
 pub mod config;
 mod credits;
 mod disk;
@@ -91,7 +92,18 @@ pub struct ServeArgs {
         value_name = "NAME=VALUE,…"
     )]
     pub otlp_headers: Option<String>,
-    /// As which service the node's spans are told
+    /// The OpenTelemetry collector (OTLP over HTTP) that this node's metrics are pushed to
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", value_name = "URL")]
+    pub otlp_metrics_endpoint: Option<String>,
+    /// What is sent along with every request to it
+    #[arg(
+        long,
+        env = "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+        hide_env_values = true,
+        value_name = "NAME=VALUE,…"
+    )]
+    pub otlp_metrics_headers: Option<String>,
+    /// As which service the node's spans and metrics are told
     #[arg(long, env = "OTEL_SERVICE_NAME", value_name = "NAME")]
     pub service_name: Option<String>,
     /// Where the native API listens

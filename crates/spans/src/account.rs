@@ -9,8 +9,8 @@ use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1::span::{Link, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, SpanFlags, Status};
+use otlp::{attribute, text};
 
-use crate::collector::{attribute, text};
 use crate::queue::AppliedStep;
 use crate::span_id::{Told, span_id};
 

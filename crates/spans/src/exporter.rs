@@ -3,17 +3,19 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use otlp::{Collector, NotTaken, Reach, Settings};
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::account;
-use crate::collector::{Collector, NotTaken};
 use crate::metric::{self, Dropped};
 use crate::queue::{AppliedStep, SpanQueue};
-use crate::settings::Settings;
 
 /// Steps of one request: with some spans each, and half a kilobyte a span, a megabyte at most.
 const BATCH_STEPS_MAX: usize = 512;
@@ -33,11 +35,11 @@ pub struct Exporter {
 impl Exporter {
     /// Starts one. The error is one line.
     pub fn start(settings: Settings) -> Result<Exporter, String> {
-        let endpoint = settings.endpoint.to_string();
+        let reach = Reach::of(&settings);
         let collector = Collector::new(settings)?;
         let (queue, waiting) = SpanQueue::new();
         let (ending, ended) = oneshot::channel();
-        let export = Export { collector, endpoint, is_away: false };
+        let export = Export { collector, reach };
         Ok(Exporter { task: tokio::spawn(export.run(waiting, ended)), queue, ending })
     }
 
@@ -57,9 +59,7 @@ impl Exporter {
 
 struct Export {
     collector: Collector,
-    endpoint: String,
-    /// It did not take the last batch.
-    is_away: bool,
+    reach: Reach,
 }
 
 impl Export {
@@ -97,21 +97,26 @@ impl Export {
     /// As often as it takes: meanwhile the queue fills, and what finds no place in it is dropped.
     async fn deliver(&mut self, spans: Vec<Span>) {
         let count = spans.len();
+        let request = self.request(spans);
         let mut pause = AGAIN_AFTER;
         loop {
-            match self.collector.send(spans.clone()).await {
-                Ok(refused) => {
-                    metric::sent(count.saturating_sub(refused));
-                    metric::dropped(Dropped::Refused, refused.min(count));
-                    return self.is_back();
+            match self.collector.send::<ExportTraceServiceResponse>(&request).await {
+                Ok(answer) => {
+                    let refused =
+                        answer.partial_success.map_or(0, |partial| partial.rejected_spans);
+                    let refused = usize::try_from(refused).unwrap_or(0).min(count);
+                    metric::sent(count - refused);
+                    metric::dropped(Dropped::Refused, refused);
+                    return self.reach.is_back();
                 }
                 Err(NotTaken::Ever(why)) => {
                     metric::dropped(Dropped::Refused, count);
                     let then = "they are dropped; look at tracing.otlp_endpoint and otlp_headers";
-                    return self.is_gone(&why, then);
+                    return self.reach.is_gone(&why, then);
                 }
                 Err(NotTaken::Now(why)) => {
-                    self.is_gone(&why, "they wait for it, and are dropped when too many do");
+                    let then = "they wait for it, and are dropped when too many do";
+                    self.reach.is_gone(&why, then);
                 }
             }
             sleep(pause).await;
@@ -119,15 +124,11 @@ impl Export {
         }
     }
 
-    fn is_gone(&mut self, why: &str, then: &str) {
-        if !std::mem::replace(&mut self.is_away, true) {
-            tracing::warn!("the collector at {} takes no spans ({why}): {then}", self.endpoint);
-        }
-    }
-
-    fn is_back(&mut self) {
-        if std::mem::take(&mut self.is_away) {
-            tracing::info!("the collector at {} takes spans again", self.endpoint);
-        }
+    fn request(&self, spans: Vec<Span>) -> ExportTraceServiceRequest {
+        let scope = Some(self.collector.scope());
+        let scope_spans = vec![ScopeSpans { scope, spans, ..ScopeSpans::default() }];
+        let resource = Some(self.collector.resource());
+        let of_node = ResourceSpans { resource, scope_spans, ..ResourceSpans::default() };
+        ExportTraceServiceRequest { resource_spans: vec![of_node] }
     }
 }

@@ -1,15 +1,13 @@
 //! Spans of messages whose senders are traced (OpenTelemetry), told by the node that proposed what happened to them.
 //! Nobody waits for them: what finds no room is dropped, and counted.
 //!
-//! Reading order: what a span is known by, what is told of a step, the collector, the queue to it.
+//! Reading order: what a span is known by, what is told of a step, the queue to the exporter, and that.
 
 mod span_id;
 
 mod account;
 
-mod collector;
 mod metric;
-mod settings;
 
 mod exporter;
 mod queue;
@@ -17,4 +15,3 @@ mod queue;
 pub use exporter::Exporter;
 pub use metric::describe;
 pub use queue::SpanQueue;
-pub use settings::{Endpoint, Headers, Settings};

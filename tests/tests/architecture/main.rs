@@ -32,8 +32,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("definitions", &["arm-template", "domain"]),
     // What clients are made to meet: of `definitions` how durations are written, of `wire` what filters read.
     ("fault-rules", &["definitions", "domain", "wire"]),
-    // What is told of traced messages, and to whom: steps of `domain`, however they came about.
-    ("spans", &["domain"]),
+    // Collectors, and figures that come to them as a page: nothing of the broker's.
+    ("otlp", &[]),
+    // What is told of traced messages: steps of `domain`, however they came about; of `otlp` the way to a collector.
+    ("spans", &["domain", "otlp"]),
     // Of `auth` the keys of an entity, as its description has them; of `spans` the queue to its exporter.
     (
         "service",
@@ -132,6 +134,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "load",
             "message-content",
             "openid",
+            "otlp",
             "remote",
             "replication",
             "service",
@@ -151,7 +154,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tonic", &["replication", "grpc", "client", "remote", "load", "chaos"]),
     ("tonic-health", &["grpc", "client"]),
     ("tonic-prost", &["replication", "grpc", "client", "load", "chaos"]),
-    ("prost", &["wire", "replication", "service", "grpc", "client", "load", "chaos", "spans"]),
+    ("prost", &["wire", "replication", "service", "grpc", "client", "load", "chaos", "otlp"]),
+    ("opentelemetry-proto", &["otlp", "spans"]),
     ("axum", &["azure", "console", "http"]),
     ("maud", &["console"]),
     ("hyper", &["http"]),
@@ -160,10 +164,10 @@ const HOMES: &[(&str, &[&str])] = &[
     ("x509-cert", &["mayfly", "transport"]),
     // Where backups are kept, and what they are sealed with. It chooses the provider of TLS, no more.
     ("object_store", &["backup"]),
-    ("reqwest", &["backup", "openid", "spans"]),
+    ("reqwest", &["backup", "openid", "otlp"]),
     // And what tokens are signed with.
     ("ring", &["auth", "azure", "backup"]),
-    ("rustls", &["backup", "openid", "spans", "transport"]),
+    ("rustls", &["backup", "openid", "otlp", "transport"]),
     ("rustls-native-certs", &["transport"]),
     ("tokio-rustls", &["transport"]),
     ("hdrhistogram", &["workload"]),
@@ -173,6 +177,7 @@ const HOMES: &[(&str, &[&str])] = &[
         "tokio",
         &[
             "openid",
+            "otlp",
             "replication",
             "service",
             "spans",

@@ -39,6 +39,7 @@ const CHAPTERS: &[(&str, fn())] = &[
     ("Clients and their limits", limits::describe),
     ("Faults that clients meet", fault_rules::describe),
     ("Traced messages", spans::describe),
+    ("Metrics that are pushed", otlp::describe),
     ("The process", http::describe_metrics),
 ];
 

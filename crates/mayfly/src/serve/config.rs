@@ -2,6 +2,7 @@
 //! differs between nodes. Unknown keys are refused; what is wrong is told with file, line and key.
 
 mod check;
+mod collectors;
 mod effective;
 mod file;
 mod issuers;
@@ -101,8 +102,12 @@ pub struct Config {
     pub message_history: MessageHistoryConfig,
     /// So many have metrics of their own.
     pub metrics_entities_max: usize,
+    /// Absent: they are there for whoever asks, and pushed to nobody.
+    pub metric_export: Option<MetricExportConfig>,
     /// Absent: traced messages are told of to nobody.
-    pub tracing: Option<TracingConfig>,
+    pub tracing: Option<CollectorConfig>,
+    /// As which service spans and metrics are told.
+    pub service_name: String,
     pub fault_injection: FaultInjection,
     pub log: LogConfig,
     pub audit: AuditConfig,
@@ -261,12 +266,18 @@ pub struct FaultInjection {
     pub peer_proxy: Option<String>,
 }
 
-/// `[tracing]`: to whom it is told what becomes of traced messages.
+/// A collector of OpenTelemetry, of `[metrics]` or `[tracing]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TracingConfig {
-    pub endpoint: spans::Endpoint,
-    pub headers: spans::Headers,
-    pub service: String,
+pub struct CollectorConfig {
+    pub endpoint: otlp::Endpoint,
+    pub headers: otlp::Headers,
+}
+
+/// Of `[metrics]`: to whom the node's are pushed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricExportConfig {
+    pub collector: CollectorConfig,
+    pub every: Duration,
 }
 
 /// `[log]`: what the node writes to standard error.

@@ -9,8 +9,8 @@ use audit::Trail;
 use auth::Access;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
+use http::MetricsPage;
 use limits::Ledger;
-use metrics_exporter_prometheus::PrometheusHandle;
 use replication::{BoxSocket, Credential, Doorkeeper, Visitor};
 use service::{Broker, KeyWatch};
 use tokio::net::TcpListener;
@@ -44,7 +44,7 @@ pub struct FrontEnds {
 
 /// What front ends tell of what they do.
 pub struct Records {
-    pub recorder: PrometheusHandle,
+    pub page: MetricsPage,
     pub trail: Trail,
     pub ledger: Ledger,
 }
@@ -89,7 +89,7 @@ impl Ports {
         let Ports { table, listeners, lines, grpc, http, amqp, handles } = self;
         let stop = || stopped(stopping.clone());
 
-        let Records { recorder, trail, ledger } = records;
+        let Records { page, trail, ledger } = records;
         // One for all of them: whatever comes over each, keys in use are looked up once.
         let keys = KeyWatch::start(broker.clone(), config.access.clone());
         let (access, connections_max) = (config.access.clone(), config.grpc_connections_max);
@@ -129,7 +129,7 @@ impl Ports {
             console,
             azure,
         };
-        let serve = http::serve(http, settings, broker.clone(), recorder, keys.clone(), stop());
+        let serve = http::serve(http, settings, broker.clone(), page, keys.clone(), stop());
         let http = tokio::spawn(async move {
             serve.await;
             Ok(())

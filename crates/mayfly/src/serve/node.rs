@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use audit::Trail;
 use auth::{Access, CertificateMap};
 use domain::NodeRow;
+use http::MetricsPage;
 use limits::Ledger;
 use metrics_exporter_prometheus::PrometheusHandle;
 use replication::{Dialler, Proof, Replication};
@@ -24,7 +25,6 @@ use transport::{Encryption, Shown, Tls, TlsError};
 
 use super::config::{
     Addresses, AuditConfig, ClientCertificates, Config, ListenConfig, PeerTlsFiles, TlsFiles,
-    TracingConfig,
 };
 use super::credits::throttle;
 use super::front_ends::{FrontEnds, Ports, Records};
@@ -32,11 +32,12 @@ use super::peer_tls::PeerTls;
 use super::peer_way::PeerWay;
 use super::self_report::OwnReport;
 use super::{
-    ProcessFacts, certificate, disk, fault_injection, handles, join, private, process, telemetry,
+    ProcessFacts, certificate, collectors, disk, fault_injection, handles, join, private, process,
+    telemetry,
 };
 use crate::emulator::Entities;
 use crate::files::{self, Existing, Readers};
-use crate::terminal::{self, AllStopped};
+use crate::terminal::AllStopped;
 
 /// How long open calls may take to be answered when the node ends.
 const FRONTS_END_WITHIN: Duration = Duration::from_secs(3);
@@ -46,6 +47,8 @@ const NODE_ENDS_WITHIN: Duration = Duration::from_secs(10);
 const TRAIL_ENDS_WITHIN: Duration = Duration::from_secs(2);
 /// What is told of the last messages reaches the collector within this, or not at all.
 const SPANS_END_WITHIN: Duration = Duration::from_secs(2);
+/// And its last figures. Leaderships are handed over meanwhile.
+const METRICS_END_WITHIN: Duration = Duration::from_secs(2);
 /// What still runs when the node has ended lets go of the databases within moments.
 const CLOSED_WITHIN: Duration = Duration::from_secs(3);
 const CLOSE_LOOK: Duration = Duration::from_millis(5);
@@ -109,7 +112,7 @@ pub async fn run(
     };
     let databases = (log.clone(), rows.clone());
     let ends = CertificateEnds::default();
-    let exporter = exporter(&config)?;
+    let exporter = collectors::of_spans(&config)?;
     let node = service::Node::new(service::Config {
         certificates: ends.clone(),
         spans: exporter.as_ref().map(Exporter::queue),
@@ -158,17 +161,6 @@ pub async fn run(
     }
     let ended = tokio::task::spawn_blocking(move || trail.end(TRAIL_ENDS_WITHIN)).await;
     result.and_then(|()| Ok(ended?))
-}
-
-/// Who is told what becomes of traced messages.
-fn exporter(config: &Config) -> anyhow::Result<Option<Exporter>> {
-    let Some(TracingConfig { endpoint, headers, service }) = config.tracing.clone() else {
-        return Ok(None);
-    };
-    tracing::info!("what becomes of traced messages is told to the collector at {endpoint}");
-    let (node, version) = (config.node, env!("CARGO_PKG_VERSION"));
-    let settings = spans::Settings { endpoint, headers, service, node, version };
-    Exporter::start(settings).map(Some).map_err(terminal::usage)
 }
 
 /// Where it is told who changed what; its file is opened anew on SIGHUP, which ends no node.
@@ -228,11 +220,14 @@ async fn serve(
     }
     let (stop, stopping) = watch::channel(false);
     let throttling = tokio::spawn(throttle(running.broker().clone(), ledger.clone()));
+    let page = MetricsPage::new(running.broker().clone(), ledger.clone(), recorder);
+    // As it is dropped, whatever ends the node, it lets go of that.
+    let exporter = collectors::of_metrics(config, page.clone())?;
     let FrontEnds { mut grpc, mut http, mut amqp } = ports.serve(
         config,
         tls.as_ref(),
         running.broker(),
-        Records { recorder, trail, ledger },
+        Records { page, trail, ledger },
         &stopping,
     );
     if let Some(entities) = entities {
@@ -256,7 +251,12 @@ async fn serve(
     stop.send_replace(true);
     // It holds on to the node, whose databases would stay open.
     throttling.abort();
-    end(running, [grpc, http, amqp]).await;
+    let told = async {
+        if let Some(exporter) = exporter {
+            exporter.end(METRICS_END_WITHIN).await;
+        }
+    };
+    tokio::join!(told, end(running, [grpc, http, amqp]));
     tracing::info!("ended");
     Ok(())
 }

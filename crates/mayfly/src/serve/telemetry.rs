@@ -101,6 +101,7 @@ pub fn metrics() -> anyhow::Result<PrometheusHandle> {
     limits::describe();
     fault_rules::describe();
     spans::describe();
+    otlp::describe();
     openid::describe();
     Ok(handle)
 }

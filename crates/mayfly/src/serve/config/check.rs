@@ -8,13 +8,12 @@ use std::time::Duration;
 use amqp::server::IdleLimits;
 use domain::DATA_GROUPS_MAX;
 use service::{IdleConfig, Skew};
-use spans::{Endpoint, Headers};
 use transport::Tls;
 
 use super::file::{self, ConfigFile, Durability, Limit, OneOrMore};
 use super::{
     Addresses, AmqpConfig, AuditConfig, AzureConfig, ClockConfig, Config, FaultInjection,
-    JoinTokenPlace, ListenConfig, LogConfig, RaftConfig, StorageConfig, TracingConfig, issuers,
+    JoinTokenPlace, ListenConfig, LogConfig, RaftConfig, StorageConfig, collectors, issuers,
     log_filter, message_history, secret, security,
 };
 use crate::input::duration;
@@ -45,9 +44,6 @@ const AMQP_FRAME_RANGE: RangeInclusive<u32> = 4..=1024;
 const TRANSACTIONS_MEBIBYTES: usize = 64;
 /// One transaction holds 1 MiB at most (TX-4).
 const METRICS_ENTITIES_MAX: usize = 1_000;
-pub const SERVICE_NAME: &str = "mayfly";
-/// It stands in every request to the collector.
-const SERVICE_NAME_CHARS_MAX: usize = 256;
 /// A page of metrics has some four kilobytes of each.
 const METRICS_ENTITIES_MOST: usize = 100_000;
 const TRANSACTIONS_RANGE: RangeInclusive<usize> = 1..=65_536;
@@ -127,7 +123,9 @@ pub fn check(file: ConfigFile, args: &ServeArgs) -> Result<Config, String> {
         transactions_bytes_max: transactions_bytes_max(&file)?,
         message_history: message_history::settings(&file, args)?,
         metrics_entities_max: metrics_entities_max(&file)?,
-        tracing: tracing(&file, args)?,
+        metric_export: collectors::of_metrics(&file, args)?,
+        tracing: collectors::of_spans(&file, args)?,
+        service_name: collectors::service_name(&file, args)?,
         fault_injection: fault_injection(&file, args)?,
         log: log(&file.log, args)?,
         audit: AuditConfig { file: file.audit.file, log: false },
@@ -605,29 +603,6 @@ fn metrics_entities_max(file: &ConfigFile) -> Result<usize, String> {
         ));
     }
     Ok(told)
-}
-
-fn tracing(file: &ConfigFile, args: &ServeArgs) -> Result<Option<TracingConfig>, String> {
-    let told = |given: &Option<String>, written: &Option<String>| {
-        let told = given.as_ref().or(written.as_ref());
-        told.filter(|text| !text.is_empty()).cloned()
-    };
-    let written = &file.tracing;
-    let Some(endpoint) = told(&args.otlp_endpoint, &written.otlp_endpoint) else { return Ok(None) };
-    let endpoint =
-        Endpoint::parse(&endpoint).map_err(|wrong| format!("tracing.otlp_endpoint: {wrong}"))?;
-    let headers = told(&args.otlp_headers, &written.otlp_headers).unwrap_or_default();
-    let headers =
-        Headers::parse(&headers).map_err(|wrong| format!("tracing.otlp_headers: {wrong}"))?;
-    let service = told(&args.service_name, &written.service_name);
-    let service = service.unwrap_or_else(|| SERVICE_NAME.to_owned());
-    if service.chars().count() > SERVICE_NAME_CHARS_MAX {
-        return Err(format!(
-            "tracing.service_name has {} characters, allowed are {SERVICE_NAME_CHARS_MAX}",
-            service.chars().count()
-        ));
-    }
-    Ok(Some(TracingConfig { endpoint, headers, service }))
 }
 
 /// `[log]`.

@@ -8,9 +8,9 @@ use serde::Deserialize as _;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 use toml::{Table, Value};
 
-use super::check;
+use super::collectors;
 use super::template::{self, Section, Setting};
-use super::{AmqpConfig, Config, LogFormat};
+use super::{AmqpConfig, CollectorConfig, Config, LogFormat};
 use crate::input::duration;
 use crate::serve::ServeArgs;
 
@@ -34,14 +34,21 @@ pub const FLAGS: &[(&str, &str)] = &[
     ("message_history", "message_history.memory_mebibytes"),
     ("otlp_endpoint", "tracing.otlp_endpoint"),
     ("otlp_headers", "tracing.otlp_headers"),
+    ("otlp_metrics_endpoint", "metrics.otlp_endpoint"),
+    ("otlp_metrics_headers", "metrics.otlp_headers"),
     ("service_name", "tracing.service_name"),
     ("log", "log.filter"),
     ("log_format", "log.format"),
 ];
 
 /// Settings whose values nobody is shown.
-const SECRETS: [&str; 4] =
-    ["security.secret", "security.key.key", "security.key.secondary_key", "tracing.otlp_headers"];
+const SECRETS: [&str; 5] = [
+    "security.secret",
+    "security.key.key",
+    "security.key.secondary_key",
+    "metrics.otlp_headers",
+    "tracing.otlp_headers",
+];
 
 /// Where the value of a setting was said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -283,6 +290,7 @@ impl Effective<'_> {
     fn other(&self, setting: &str) -> Option<Option<Value>> {
         let config = self.config;
         let mebibytes = |bytes: u64| integer(bytes / (1024 * 1024));
+        let pushed = config.metric_export.as_ref().map(|export| &export.collector);
         Some(match setting {
             // The cluster that it joins says it.
             "node.id" if config.node == 0 => None,
@@ -318,18 +326,15 @@ impl Effective<'_> {
             "message_history.keep" => span(config.message_history.keep),
             "metrics.entities_max" => integer(config.metrics_entities_max),
             "transactions.memory_mebibytes" => mebibytes(config.transactions_bytes_max as u64),
-            "tracing.otlp_endpoint" => {
-                config.tracing.as_ref().and_then(|tracing| string(&tracing.endpoint))
-            }
-            // Nobody is shown it.
-            "tracing.otlp_headers" => {
-                let tracing = config.tracing.as_ref().filter(|tracing| !tracing.headers.is_empty());
-                tracing.and_then(|_| string(""))
-            }
-            "tracing.service_name" => match &config.tracing {
-                Some(tracing) => string(&tracing.service),
-                None => string(check::SERVICE_NAME),
+            "metrics.otlp_endpoint" => endpoint(pushed),
+            "metrics.otlp_headers" => headers(pushed),
+            "tracing.otlp_endpoint" => endpoint(config.tracing.as_ref()),
+            "tracing.otlp_headers" => headers(config.tracing.as_ref()),
+            "metrics.otlp_interval" => match &config.metric_export {
+                Some(export) => span(export.every),
+                None => span(collectors::INTERVAL),
             },
+            "tracing.service_name" => string(&config.service_name),
             "log.filter" => string(&config.log.filter),
             "log.format" => string(match config.log.format {
                 LogFormat::Text => "text",
@@ -340,6 +345,15 @@ impl Effective<'_> {
             _ => return None,
         })
     }
+}
+
+fn endpoint(collector: Option<&CollectorConfig>) -> Option<Value> {
+    string(&collector?.endpoint)
+}
+
+/// That there are some: nobody is shown them.
+fn headers(collector: Option<&CollectorConfig>) -> Option<Value> {
+    collector.filter(|collector| !collector.headers.is_empty()).and_then(|_| string(""))
 }
 
 fn amqp(amqp: &AmqpConfig, key: &str) -> Option<Option<Value>> {

@@ -383,6 +383,10 @@ pub struct MessageHistory {
 #[serde(default, deny_unknown_fields)]
 pub struct Metrics {
     pub entities_max: Option<usize>,
+    pub otlp_endpoint: Option<String>,
+    pub otlp_headers: Option<String>,
+    #[serde(deserialize_with = "a_duration")]
+    pub otlp_interval: Option<Duration>,
 }
 
 #[derive(Debug, Default, Deserialize)]

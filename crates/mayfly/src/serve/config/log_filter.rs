@@ -6,7 +6,7 @@ use tracing_subscriber::EnvFilter;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Where a node's records come from: the crates of this workspace that it is made of.
-const OURS: [&str; 32] = [
+const OURS: [&str; 33] = [
     "amqp",
     "amqp_client",
     "amqp_protocol",
@@ -33,6 +33,7 @@ const OURS: [&str; 32] = [
     "replication",
     "service",
     "openid",
+    "otlp",
     "spans",
     "store",
     "timer_wheel",

@@ -162,14 +162,40 @@ fn traced_messages_are_told_of_where_a_collector_is_named() {
         load(text, args).expect("the file is right").tracing
     };
     let found = told(written, None).expect("a collector");
-    assert_eq!((found.endpoint.to_string(), found.service), {
-        ("http://written:4318".to_owned(), "mayfly".to_owned())
-    });
+    assert_eq!(found.endpoint.to_string(), "http://written:4318");
     assert!(!found.headers.is_empty());
     let given = told(written, Some("http://given:4318")).expect("a collector");
     assert_eq!(given.endpoint.to_string(), "http://given:4318");
     let nothing = "[node]\ndata_dir = \"data\"\n";
     assert_eq!((told(nothing, None), told(nothing, Some(""))), (None, None));
+}
+
+/// Each row: what `[metrics]` says, what is given, where metrics are pushed to, and how often.
+#[test]
+fn metrics_are_pushed_where_a_collector_is_named_for_them() {
+    for (written, given, pushed) in [
+        ("", None, None),
+        ("otlp_interval = \"5s\"", None, None),
+        ("otlp_endpoint = \"http://written:4318\"", None, Some(("http://written:4318", 60))),
+        (
+            "otlp_endpoint = \"http://written:4318\"\notlp_interval = \"5s\"",
+            Some("http://given:4318/v1/metrics"),
+            Some(("http://given:4318/v1/metrics", 5)),
+        ),
+        ("otlp_endpoint = \"http://written:4318\"", Some(""), None),
+    ] {
+        let args = ServeArgs {
+            otlp_metrics_endpoint: given.map(str::to_owned),
+            // That is for traces.
+            otlp_endpoint: Some("http://traces:4318".to_owned()),
+            ..ServeArgs::default()
+        };
+        let text = format!("[node]\ndata_dir = \"data\"\n[metrics]\n{written}\n");
+        let found = load(&text, args).expect("the file is right").metric_export;
+        let found = found.map(|export| (export.collector.endpoint.to_string(), export.every));
+        let found = found.as_ref().map(|(endpoint, every)| (&**endpoint, every.as_secs()));
+        assert_eq!(found, pushed, "{written} {given:?}");
+    }
 }
 
 /// Each row: the port, what `[audit]` says, and whether records go to the log.
@@ -277,7 +303,20 @@ fn what_is_wrong_is_told_with_file_line_and_key() {
         (
             "[node]\ndata_dir = \"x\"\n[tracing]\notlp_endpoint = \"http://user:word@host:4318\"\n",
             "mayfly.toml: tracing.otlp_endpoint: an address of a collector has no user and no password; write \
-             them as tracing.otlp_headers",
+             them as otlp_headers",
+        ),
+        (
+            "[node]\ndata_dir = \"x\"\n[metrics]\notlp_endpoint = \"collector:4317\"\n",
+            "mayfly.toml: metrics.otlp_endpoint: 'collector:4317' is no address of a collector; write one like \
+             http://localhost:4318",
+        ),
+        (
+            "[node]\ndata_dir = \"x\"\n[metrics]\notlp_interval = \"100ms\"\n",
+            "mayfly.toml: metrics.otlp_interval is 100ms, allowed is 1s to 1h",
+        ),
+        (
+            "[node]\ndata_dir = \"x\"\n[metrics]\notlp_interval = \"60\"\n",
+            "mayfly.toml:4: otlp_interval: '60' has no unit; write 60s or 60ms",
         ),
         (
             "[node]\ndata_dir = \"x\"\n[tracing]\notlp_endpoint = \"http://host\"\notlp_headers = \"s3cret\"\n",

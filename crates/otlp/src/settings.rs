@@ -1,18 +1,23 @@
-//! Where spans go, as an operator says it.
+//! Where spans and metrics go, as an operator says it.
 
 use std::fmt;
 
 use percent_encoding::percent_decode_str;
 
-/// Behind a collector's address, where it takes traces (OTLP/HTTP).
-const PATH: &str = "v1/traces";
+/// What a collector is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    Traces,
+    Metrics,
+}
 
 /// What an exporter is told.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    pub signal: Signal,
     pub endpoint: Endpoint,
     pub headers: Headers,
-    /// `service.name` of every span.
+    /// `service.name` of everything that is told.
     pub service: String,
     /// `service.instance.id`.
     pub node: u64,
@@ -20,7 +25,33 @@ pub struct Settings {
     pub version: &'static str,
 }
 
-/// A collector's address, without the path for traces.
+impl Signal {
+    /// The section of the settings that names its collector.
+    pub(crate) fn section(self) -> &'static str {
+        match self {
+            Signal::Traces => "tracing",
+            Signal::Metrics => "metrics",
+        }
+    }
+
+    /// What a collector takes of it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Signal::Traces => "spans",
+            Signal::Metrics => "metrics",
+        }
+    }
+
+    /// Behind a collector's address, where it takes them (OTLP/HTTP).
+    fn path(self) -> &'static str {
+        match self {
+            Signal::Traces => "/v1/traces",
+            Signal::Metrics => "/v1/metrics",
+        }
+    }
+}
+
+/// A collector's address, with the path for a signal or without.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint(String);
 
@@ -34,9 +65,10 @@ impl Endpoint {
         let url = reqwest::Url::parse(base).map_err(|_| wrong())?;
         // What is a secret goes into a header, which nobody is shown.
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("an address of a collector has no user and no password; write them as \
-                        tracing.otlp_headers"
-                .to_owned());
+            return Err(
+                "an address of a collector has no user and no password; write them as otlp_headers"
+                    .to_owned(),
+            );
         }
         let is_whole = matches!(url.scheme(), "http" | "https") && url.has_host();
         match is_whole && url.query().is_none() && url.fragment().is_none() {
@@ -45,9 +77,12 @@ impl Endpoint {
         }
     }
 
-    /// Where traces are sent.
-    pub(crate) fn traces(&self) -> String {
-        format!("{}/{PATH}", self.0)
+    /// Where a signal is sent. The standard's variables for one signal name its path, and that for all does not.
+    pub(crate) fn of(&self, signal: Signal) -> String {
+        match self.0.ends_with(signal.path()) {
+            true => self.0.clone(),
+            false => format!("{}{}", self.0, signal.path()),
+        }
     }
 }
 
@@ -107,6 +142,11 @@ mod tests {
             ("http://localhost:4318", Some("http://localhost:4318/v1/traces")),
             ("http://localhost:4318/", Some("http://localhost:4318/v1/traces")),
             ("https://collector.example/otlp", Some("https://collector.example/otlp/v1/traces")),
+            ("https://collector.example/v1/traces", Some("https://collector.example/v1/traces")),
+            (
+                "http://prometheus:9090/v1/metrics",
+                Some("http://prometheus:9090/v1/metrics/v1/traces"),
+            ),
             ("localhost:4318", None),
             ("grpc://localhost:4317", None),
             ("http://user:word@localhost:4318", None),
@@ -114,7 +154,11 @@ mod tests {
             ("", None),
         ] {
             let parsed = Endpoint::parse(text).ok();
-            assert_eq!(parsed.map(|endpoint| endpoint.traces()).as_deref(), sent_to, "{text}");
+            assert_eq!(
+                parsed.map(|endpoint| endpoint.of(Signal::Traces)).as_deref(),
+                sent_to,
+                "{text}"
+            );
         }
     }
 

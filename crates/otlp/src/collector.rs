@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use opentelemetry_proto::tonic::collector::trace::v1::{
-    ExportTraceServiceRequest, ExportTraceServiceResponse,
-};
-use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
+use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
-use prost::Message as _;
+use prost::Message;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, StatusCode};
 
+use crate::attribute::text;
 use crate::settings::Settings;
 
 /// The standard's default for one request.
@@ -25,10 +22,10 @@ pub struct Collector {
     settings: Settings,
 }
 
-/// Why a collector did not take spans, in words.
+/// Why a collector did not take a request, in words.
 #[derive(Debug)]
 pub enum NotTaken {
-    /// It may take them later.
+    /// It may take it later.
     Now(String),
     /// It will not.
     Ever(String),
@@ -41,18 +38,22 @@ impl Collector {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder().timeout(REQUEST_WITHIN).build();
         let client = client.map_err(|error| {
-            format!("tracing.otlp_endpoint: no client for '{}': {error}", settings.endpoint)
+            let section = settings.signal.section();
+            format!("{section}.otlp_endpoint: no client for '{}': {error}", settings.endpoint)
         })?;
         Ok(Collector { client, settings })
     }
 
-    /// Sends spans; how many of them it refused.
-    pub async fn send(&self, spans: Vec<Span>) -> Result<usize, NotTaken> {
+    /// Sends a request of the signal that it is for. An answer that says nothing is the empty one.
+    pub async fn send<Answer: Message + Default>(
+        &self,
+        request: &impl Message,
+    ) -> Result<Answer, NotTaken> {
         let mut request = self
             .client
-            .post(self.settings.endpoint.traces())
+            .post(self.settings.endpoint.of(self.settings.signal))
             .header(CONTENT_TYPE, "application/x-protobuf")
-            .body(self.request(spans).encode_to_vec());
+            .body(request.encode_to_vec());
         for (name, value) in self.settings.headers.iter() {
             request = request.header(name, value);
         }
@@ -69,34 +70,31 @@ impl Collector {
         let mut body = Vec::new();
         while let Some(chunk) = answer.chunk().await.map_err(unreached)? {
             if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-                return Ok(0);
+                return Ok(Answer::default());
             }
             body.extend_from_slice(&chunk);
         }
-        let answer = ExportTraceServiceResponse::decode(&*body).unwrap_or_default();
-        let rejected = answer.partial_success.map_or(0, |partial| partial.rejected_spans);
-        Ok(usize::try_from(rejected).unwrap_or(0))
+        Ok(Answer::decode(&*body).unwrap_or_default())
     }
 
-    fn request(&self, spans: Vec<Span>) -> ExportTraceServiceRequest {
+    /// Whom everything is told of: this node.
+    pub fn resource(&self) -> Resource {
         let Settings { service, node, version, .. } = &self.settings;
         let attributes = vec![
             text("service.name", service),
             text("service.instance.id", &node.to_string()),
             text("service.version", version),
         ];
-        let scope = InstrumentationScope {
+        Resource { attributes, ..Resource::default() }
+    }
+
+    /// By whom it is told.
+    pub fn scope(&self) -> InstrumentationScope {
+        InstrumentationScope {
             name: SCOPE.to_owned(),
-            version: (*version).to_owned(),
+            version: self.settings.version.to_owned(),
             ..InstrumentationScope::default()
-        };
-        let scope_spans = ScopeSpans { scope: Some(scope), spans, ..ScopeSpans::default() };
-        let resource_spans = ResourceSpans {
-            resource: Some(Resource { attributes, ..Resource::default() }),
-            scope_spans: vec![scope_spans],
-            ..ResourceSpans::default()
-        };
-        ExportTraceServiceRequest { resource_spans: vec![resource_spans] }
+        }
     }
 }
 
@@ -119,13 +117,4 @@ fn cause(error: &dyn std::error::Error) -> String {
         innermost = source;
     }
     innermost.to_string()
-}
-
-pub fn text(key: &'static str, value: &str) -> KeyValue {
-    attribute(key, any_value::Value::StringValue(value.to_owned()))
-}
-
-pub fn attribute(key: &'static str, value: any_value::Value) -> KeyValue {
-    let value = Some(AnyValue { value: Some(value) });
-    KeyValue { key: key.to_owned(), value, ..KeyValue::default() }
 }
