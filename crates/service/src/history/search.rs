@@ -174,3 +174,136 @@ fn shown(range: RecordedRange) -> v1::HistoryRange {
     let RecordedRange { group, first_index, last_index, since } = range;
     v1::HistoryRange { group: group.0.into(), first_index, last_index, since_ms: since.0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::{MessageTexts, SequenceNumber, SubQueue, Timestamp};
+
+    use super::*;
+
+    fn event(entity: &str, number: u64, step: LifeStep) -> MessageEvent {
+        let number = SequenceNumber(number);
+        MessageEvent { entity: entity.into(), sub: SubQueue::Main, number, step }
+    }
+
+    fn accepted(entity: &str, number: u64, id: &str, session: &str) -> MessageEvent {
+        let texts = MessageTexts {
+            message_id: Some(id.into()),
+            session_id: Some(session.into()),
+            ..MessageTexts::default()
+        };
+        let accepted = AcceptedMessage { texts: texts.into(), ..AcceptedMessage::default() };
+        event(entity, number, LifeStep::Accepted(Box::new(accepted)))
+    }
+
+    /// What happens in a group, in its order.
+    fn lives() -> Vec<MessageEvent> {
+        let due = Timestamp(5);
+        let activated =
+            LifeStep::Activated { scheduled_as: SequenceNumber(2), due, expires_at: due };
+        vec![
+            accepted("orders", 1, "a", "s"),
+            accepted("orders", 2, "b", "s"),
+            accepted("orders-2", 1, "a", "s"),
+            accepted("orders/Subscriptions/mail", 1, "a", "t"),
+            event("orders", 1, LifeStep::Deferred),
+            event("orders", 3, activated),
+            event("orders", 3, LifeStep::Deleted),
+            event("orders-2", 1, LifeStep::Deleted),
+            event("orders", 0, LifeStep::EntityDeleted),
+        ]
+    }
+
+    fn asked(entity: &str) -> v1::AskHistoryRequest {
+        v1::AskHistoryRequest { entity: entity.to_owned(), ..Default::default() }
+    }
+
+    /// Each row: what is asked for, and which of the lives' steps are told.
+    #[test]
+    fn a_search_tells_the_steps_of_what_it_finds_and_no_others() {
+        let texts = |text: &str| vec![text.to_owned()];
+        let place = |entity: &str, sequence_number| v1::MessagePlace {
+            entity: entity.to_owned(),
+            sequence_number,
+        };
+        let rows: Vec<(&str, v1::AskHistoryRequest, &[usize])> = vec![
+            (
+                "an id in an entity, whose subscriptions are of it, and whose end is its end",
+                v1::AskHistoryRequest { message_ids: texts("a"), ..asked("Orders") },
+                &[0, 3, 4, 8],
+            ),
+            (
+                "an id anywhere",
+                v1::AskHistoryRequest { message_ids: texts("a"), ..asked("") },
+                &[0, 2, 3, 4, 7, 8],
+            ),
+            (
+                "a scheduled message, which has another number once it is active",
+                v1::AskHistoryRequest { message_ids: texts("b"), ..asked("orders") },
+                &[1, 5, 6, 8],
+            ),
+            (
+                "a session",
+                v1::AskHistoryRequest { session_ids: texts("s"), ..asked("orders") },
+                &[0, 1, 4, 5, 6, 8],
+            ),
+            (
+                "a number",
+                v1::AskHistoryRequest { sequence_numbers: vec![1], ..asked("orders-2") },
+                &[2, 7],
+            ),
+            (
+                "places that others found, in these letters",
+                v1::AskHistoryRequest { places: vec![place("orders-2", 1)], ..asked("orders") },
+                &[2, 7],
+            ),
+            (
+                "what is not there",
+                v1::AskHistoryRequest { message_ids: texts("c"), ..asked("orders") },
+                &[],
+            ),
+        ];
+        for (what, asked, told) in rows {
+            let mut search = Search::of(asked);
+            let events = lives();
+            let found = events.iter().enumerate().filter(|(_, event)| search.wants(event));
+            assert_eq!(found.map(|(place, _)| place).collect::<Vec<_>>(), told, "{what}");
+        }
+    }
+
+    #[test]
+    fn so_many_messages_are_followed_and_it_is_said_that_there_are_more() {
+        let mut search =
+            Search::of(v1::AskHistoryRequest { session_ids: vec!["s".to_owned()], ..asked("q") });
+        for number in 1..=PLACES_MAX as u64 {
+            assert!(search.wants(&accepted("q", number, "m", "s")));
+        }
+        assert!(!search.steps.more);
+        search.wants(&accepted("q", PLACES_MAX as u64 + 1, "m", "s"));
+        assert!(search.steps.more);
+        assert!(search.wants(&event("q", 1, LifeStep::Deleted)), "what is followed still is");
+    }
+
+    /// Each row: how many steps there are, of how many bytes each about, and how many are told.
+    #[test]
+    fn the_latest_steps_are_told_within_what_an_answer_may_have() {
+        for (count, bytes, told) in [
+            (STEPS_MAX, 10, STEPS_MAX..=STEPS_MAX),
+            (STEPS_MAX + 1, 10, STEPS_MAX..=STEPS_MAX),
+            (3 * STEPS_MAX, 10, STEPS_MAX..=STEPS_MAX),
+            (10, STEPS_BYTES_MAX / 4, 3..=4),
+        ] {
+            let mut steps = Steps::default();
+            for place in 0..count as u64 {
+                let entity = "e".repeat(bytes);
+                steps.push(v1::MessageEvent { at_ms: place + 1, entity, ..Default::default() });
+            }
+            steps.keep_latest();
+            assert!(told.contains(&steps.found.len()), "{count} {bytes}: {}", steps.found.len());
+            assert_eq!(steps.more, steps.found.len() < count, "{count} {bytes}");
+            let last = steps.found.last().map(|event| event.at_ms);
+            assert_eq!(last, Some(count as u64), "the latest stay");
+            assert_eq!(steps.bytes, steps.found.iter().map(Message::encoded_len).sum::<usize>());
+        }
+    }
+}
