@@ -29,7 +29,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run one node
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     /// Run a cluster on this machine
     Up(up::UpArgs),
     /// Replay a week of earthquakes as expiring alerts, kill a leader, account for every alert
@@ -129,7 +129,7 @@ fn one_line(message: &str) -> String {
 impl Cli {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
-            Command::Serve(args) => serve::run(args).await?,
+            Command::Serve(args) => serve::run(*args).await?,
             Command::Up(args) => up::run(args).await?,
             Command::Demo(args) => return demo::run(args).await,
             Command::Queue(args) => commands::queue::run(args).await?,
