@@ -24,6 +24,8 @@ python3 tests/sdk/run.py --transport amqps
 python3 tests/sdk/run.py --transport wss
 say "the official SDKs, while every node is killed and started again five times"
 python3 tests/sdk/run.py --rounds 5
+say "fault experiments of a minute each that tests/run.sh leaves out"
+cargo test --release --locked --workspace --test chaos -- --ignored --test-threads 1
 say "a rolling upgrade from the previous release, and back, under load"
 tests/upgrade.sh 3
 say "all disks are lost under load and faults, and the last backup is restored"

@@ -165,6 +165,7 @@ async fn an_agent_puts_right_what_an_experiment_left() -> anyhow::Result<()> {
 
 /// Backups are made while nodes die and lose their disks, and the last one is restored when all is lost.
 #[test]
+#[ignore = "takes a minute: tests/nightly.sh"]
 fn what_a_backup_has_outlives_the_loss_of_all_disks() -> anyhow::Result<()> {
     let args = ["--restore", "--seed", "4", "--minutes", "0.4", "--fault", "kill,wipe", "--json"];
     let done = chaos(&args)?;
@@ -200,6 +201,7 @@ fn disks_and_snapshots_that_fail_break_no_promise() -> anyhow::Result<()> {
 /// Nodes with certificates: one gets another, all get those of another authority, one joins with its own,
 /// and each time all connections between them are made anew.
 #[test]
+#[ignore = "takes a minute: tests/nightly.sh"]
 fn certificates_that_are_replaced_under_load_break_no_promise() -> anyhow::Result<()> {
     let schedule = "\
         [[fault]]\nat = 3\nlasts = 1\nkind = \"rotate-certificate\"\nleader_of = 1\n\
@@ -291,6 +293,7 @@ fn a_network_that_loses_packets_breaks_no_promise() -> anyhow::Result<()> {
 
 /// A node joins under load, is given replicas, is drained and removed; then a leader dies.
 #[test]
+#[ignore = "takes a minute: tests/nightly.sh"]
 fn a_node_that_comes_and_goes_breaks_no_promise() -> anyhow::Result<()> {
     let schedule = "\
         [[fault]]\nat = 3\nlasts = 2\nkind = \"membership\"\nnode = 1\n\
