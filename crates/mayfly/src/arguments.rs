@@ -8,8 +8,12 @@ use std::process::Command;
 
 /// Flags that hold something secret, and the variable of each, of every command that has the flag: only the
 /// process's user reads its environment.
-const SECRETS: [(&str, &str); 2] =
-    [("--secret", "MAYFLY_SECRET"), ("--token", "MAYFLY_JOIN_TOKEN")];
+const SECRETS: [(&str, &str); 4] = [
+    ("--secret", "MAYFLY_SECRET"),
+    ("--token", "MAYFLY_JOIN_TOKEN"),
+    ("--otlp-headers", "OTEL_EXPORTER_OTLP_HEADERS"),
+    ("--otlp-metrics-headers", "OTEL_EXPORTER_OTLP_METRICS_HEADERS"),
+];
 
 /// A secret that is given as a flag stands in the process's title for everybody: this process begins anew
 /// with it in its environment. Whoever cannot goes on as he is.
@@ -71,11 +75,15 @@ mod tests {
     fn a_secret_is_told_from_other_arguments() {
         const SECRET: &str = "MAYFLY_SECRET";
         const TOKEN: &str = "MAYFLY_JOIN_TOKEN";
+        const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+        const METRICS_HEADERS: &str = "OTEL_EXPORTER_OTLP_METRICS_HEADERS";
         for (given, expected) in [
             ("serve --secret s --node 1", Some((&[(SECRET, "s")][..], "serve --node 1"))),
             ("serve --secret=s=t", Some((&[(SECRET, "s=t")], "serve"))),
             ("serve --token t --join a", Some((&[(TOKEN, "t")], "serve --join a"))),
             ("serve --token=t --secret s", Some((&[(TOKEN, "t"), (SECRET, "s")], "serve"))),
+            ("serve --otlp-headers a=b --node 1", Some((&[(HEADERS, "a=b")], "serve --node 1"))),
+            ("serve --otlp-metrics-headers=a=b", Some((&[(METRICS_HEADERS, "a=b")], "serve"))),
             ("serve --secret-file f", None),
             ("serve --token-file f", None),
             ("serve --node 1", None),

@@ -135,8 +135,10 @@ pub fn batches(metrics: Vec<Metric>, points_max: usize) -> Vec<Vec<Metric>> {
     let (mut batch, mut room) = (Vec::new(), points_max);
     for mut metric in metrics {
         while points(&metric) > room {
-            let rest = split_off(&mut metric, room);
-            batch.push(std::mem::replace(&mut metric, rest));
+            if room > 0 {
+                let rest = split_off(&mut metric, room);
+                batch.push(std::mem::replace(&mut metric, rest));
+            }
             batches.push(std::mem::take(&mut batch));
             room = points_max;
         }
@@ -235,6 +237,7 @@ c 3
             let counts = batches.iter().map(|batch| batch.iter().map(points).sum::<usize>());
             assert!(counts.clone().all(|count| count <= points_max), "{batches:?}");
             assert_eq!(counts.sum::<usize>(), 5);
+            assert!(batches.iter().flatten().all(|metric| points(metric) > 0), "{batches:?}");
         }
     }
 }
